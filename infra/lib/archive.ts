@@ -72,16 +72,27 @@ function pointerProblems(pointer: string, name: string): string[] {
 export function archiveEnvironment({ bucket, prefix, omit }: Archive): Record<string, string> {
   return {
     ARCHIVE_BUCKET: bucket.bucketName,
+    ARCHIVE_BUCKET_OWNER: bucket.env.account,
     ...(prefix !== '' && { ARCHIVE_PREFIX: prefix }),
     ...(omit.length > 0 && { ARCHIVE_OMIT: omit.join(',') }),
   };
 }
 
-/** Allows writing the archive, without reading it. */
+/**
+ * Allows creating dead letters in the archive, without reading, replacing or deleting any, and only in a bucket of its
+ * owner's: the name of a deleted bucket is free for anybody.
+ */
 export function allowArchive(annotator: lambda.Function, { bucket, prefix }: Archive): void {
   // In a policy, `*` is a wildcard and `${*}` is the character.
-  const objects = bucket.arnForObjects(`${prefix.replace(/\*/g, '${*}')}*`);
-  annotator.addToRolePolicy(new iam.PolicyStatement({ actions: ['s3:PutObject'], resources: [objects] }));
+  const objects = bucket.arnForObjects(`${prefix.replace(/\*/g, '${*}')}dead-letters/*`);
+  annotator.addToRolePolicy(
+    new iam.PolicyStatement({
+      actions: ['s3:PutObject'],
+      resources: [objects],
+      // The header must be there ("Enforce conditional writes on Amazon S3 buckets").
+      conditions: { Null: { 's3:if-none-match': 'false' }, StringEquals: { 'aws:ResourceAccount': bucket.env.account } },
+    }),
+  );
   acknowledgeKeys(annotator, objects);
   bucket.encryptionKey?.grant(annotator, 'kms:GenerateDataKey');
 }

@@ -109,7 +109,8 @@ export interface CommonProps {
   readonly innerReservedConcurrency?: number;
   /**
    * The archive: a bucket in the stack's region that the final-dlq-annotator stores each dead letter in, before it sends
-   * it to the final DLQ, where SQS deletes it after 14 days. Default: none.
+   * it to the final DLQ, where SQS deletes it after 14 days. Only a bucket of `archive.env.account` is written to; import
+   * a bucket of another account with its `account`. Default: none.
    */
   readonly archive?: s3.IBucket;
   /**

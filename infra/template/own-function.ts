@@ -46,6 +46,7 @@ export const PARAMETERS = {
   KmsKeyArn: SHARED.KmsKeyArn,
   ProducerPrincipals: SHARED.ProducerPrincipals,
   ArchiveBucket: SHARED.ArchiveBucket,
+  ArchiveBucketOwner: SHARED.ArchiveBucketOwner,
   ArchivePrefix: SHARED.ArchivePrefix,
   ArchiveOmit: SHARED.ArchiveOmit,
   NotifyArn: SHARED.NotifyArn,

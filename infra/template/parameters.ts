@@ -121,6 +121,12 @@ export const PARAMETERS = {
     AllowedPattern: '([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])?',
     Description: "The name of a bucket in this region that keeps each dead letter. '': none.",
   },
+  ArchiveBucketOwner: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: '(\\d{12})?',
+    Description: "The account that owns ArchiveBucket. '': this account.",
+  },
   ArchivePrefix: {
     Type: 'String',
     Default: '',
@@ -215,8 +221,8 @@ export const RULES = {
     RuleCondition: isEmpty('ArchiveBucket'),
     Assertions: [
       {
-        Assert: { 'Fn::And': [isEmpty('ArchivePrefix'), isEmpty('ArchiveOmit')] },
-        AssertDescription: 'Give ArchiveBucket, or remove ArchivePrefix and ArchiveOmit.',
+        Assert: { 'Fn::And': [isEmpty('ArchiveBucketOwner'), isEmpty('ArchivePrefix'), isEmpty('ArchiveOmit')] },
+        AssertDescription: 'Give ArchiveBucket, or remove ArchiveBucketOwner, ArchivePrefix and ArchiveOmit.',
       },
     ],
   },
@@ -257,7 +263,7 @@ export const OPTIONS = {
   IsTraced: { condition: is('Tracing', 'true'), marks: ['{"Mode":', '"xray:'] },
   TellsTopic: ifGiven('AlarmTopicArn'),
   HasArchive: {
-    ...ifGiven('ArchiveBucket', '{"Ref":"ArchivePrefix"}', '{"Ref":"ArchiveOmit"}'),
+    ...ifGiven('ArchiveBucket', '{"Ref":"ArchiveBucketOwner"}', '{"Ref":"ArchivePrefix"}', '{"Ref":"ArchiveOmit"}'),
     resources: ['"MetricName":"ArchiveRefused"'],
   },
   HasNotices: { ...ifGiven('NotifyArn'), resources: ['"MetricName":"NoticeRefused"'] },

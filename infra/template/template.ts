@@ -1,4 +1,4 @@
-import { Annotations, App, CfnParameter, Stack, Token, Validations } from 'aws-cdk-lib';
+import { Annotations, App, Aws, CfnCondition, CfnParameter, Fn, Stack, Token, Validations } from 'aws-cdk-lib';
 import * as ec2 from 'aws-cdk-lib/aws-ec2';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import * as kms from 'aws-cdk-lib/aws-kms';
@@ -107,7 +107,7 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
     ...(has('HasProducers') && { producers: [Producer.principal(Token.asString(listIn(valueOf(stack, 'ProducerPrincipals'))))] }),
     ...(has('TellsTopic') && { ticketTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
     ...(has('HasArchive') && {
-      archive: s3.Bucket.fromBucketName(stack, 'Archive', valueOf(stack, 'ArchiveBucket')),
+      archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: valueOf(stack, 'ArchiveBucket'), account: archiveOwnerIn(stack) }),
       archivePrefix: valueOf(stack, 'ArchivePrefix'),
       archiveOmit: [valueOf(stack, 'ArchiveOmit')],
     }),
@@ -137,6 +137,13 @@ function targetOf(stack: Stack, target: Variant['target'], hasHeaders: boolean):
   return hasHeaders
     ? Target.http(url, { headersSecret: secretsmanager.Secret.fromSecretCompleteArn(stack, 'Headers', valueOf(stack, 'HeadersSecretArn')) })
     : Target.http(url);
+}
+
+/** The account that `ArchiveBucketOwner` names, or the stack's. */
+function archiveOwnerIn(stack: Stack): string {
+  const owner = valueOf(stack, 'ArchiveBucketOwner');
+  const isGiven = new CfnCondition(stack, 'HasArchiveBucketOwner', { expression: Fn.conditionNot(Fn.conditionEquals(owner, '')) });
+  return Token.asString(Fn.conditionIf(isGiven.logicalId, owner, Aws.ACCOUNT_ID));
 }
 
 /** A place whose subnets and security groups the parameters replace. */

@@ -26,6 +26,9 @@ type Given = (stack: Stack) => Partial<CommonProps>;
 const bucket: Given = (stack) => ({ archive: new s3.Bucket(stack, 'Archive') });
 const ownKey: Given = (stack) => ({ archive: new s3.Bucket(stack, 'Archive', { encryptionKey: new kms.Key(stack, 'ArchiveKey') }) });
 const byName: Given = (stack) => ({ archive: s3.Bucket.fromBucketName(stack, 'Archive', 'dead-letters') });
+const ofOtherAccount: Given = (stack) => ({
+  archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', account: '444455556666' }),
+});
 const withKeyArn: Given = (stack) => ({
   archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', encryptionKey: kms.Key.fromKeyArn(stack, 'ArchiveKey', KEY) }),
 });
@@ -54,23 +57,31 @@ function added(template: Template, usual: Template): Record<string, string[]> {
 }
 
 const NOTHING = made(() => ({}));
+/** A right that overwrites nothing, and writes to no other account. */
+const creates = (objects: string, account = '{AWS::AccountId}'): string =>
+  `Allow s3:PutObject on ${objects} if {"Null":{"s3:if-none-match":"false"},"StringEquals":{"aws:ResourceAccount":"${account}"}}`;
 const IMPORTED = 'arn:{AWS::Partition}:s3:::dead-letters';
 
 describe('the annotator alone gets rights, and exactly these', () => {
   const cases: [string, Given, string[]][] = [
-    ['on a bucket: only to write below the prefix', all(bucket, () => ({ archivePrefix: 'redeliver' })), ['Allow s3:PutObject on {Archive.Arn}/redeliver/*']],
-    ['on a whole bucket, which is imported', byName, [`Allow s3:PutObject on ${IMPORTED}/*`]],
-    ['on the key of a bucket', ownKey, ['Allow kms:GenerateDataKey on {ArchiveKey.Arn}', 'Allow s3:PutObject on {Archive.Arn}/*']],
-    ['on the key of an imported bucket', withKeyArn, [`Allow kms:GenerateDataKey on ${KEY}`, `Allow s3:PutObject on ${IMPORTED}/*`]],
+    ['on a bucket: only to write below the prefix', all(bucket, () => ({ archivePrefix: 'redeliver' })), [creates('{Archive.Arn}/redeliver/dead-letters/*')]],
+    ['on a whole bucket, which is imported', byName, [creates(`${IMPORTED}/dead-letters/*`)]],
+    ['on the key of a bucket', ownKey, ['Allow kms:GenerateDataKey on {ArchiveKey.Arn}', creates('{Archive.Arn}/dead-letters/*')]],
+    ['on the key of an imported bucket', withKeyArn, [`Allow kms:GenerateDataKey on ${KEY}`, creates(`${IMPORTED}/dead-letters/*`)]],
+    ['on a bucket of another account', ofOtherAccount, [creates(`${IMPORTED}/dead-letters/*`, '444455556666')]],
     ['on a topic', topic, ['Allow sns:Publish on {Notices}']],
     ['on a topic and its key', topicWithKey, ['Allow kms:Decrypt on {NoticesKey.Arn}', 'Allow kms:GenerateDataKey on {NoticesKey.Arn}', 'Allow sns:Publish on {Notices}']],
     ['on a bus', bus, [PUT_EVENTS]],
     [
       'on a bucket, its key and a bus',
       all(withKeyArn, bus, () => ({ archivePrefix: 'a/b/' })),
-      [PUT_EVENTS, `Allow kms:GenerateDataKey on ${KEY}`, `Allow s3:PutObject on ${IMPORTED}/a/b/*`],
+      [PUT_EVENTS, `Allow kms:GenerateDataKey on ${KEY}`, creates(`${IMPORTED}/a/b/dead-letters/*`)],
     ],
-    ['on a bucket with a prefix whose * is no wildcard', all(bucket, () => ({ archivePrefix: 'a*b/' })), ['Allow s3:PutObject on {Archive.Arn}/a${*}b/*']],
+    [
+      'on a bucket with a prefix whose * is no wildcard',
+      all(bucket, topic, () => ({ archivePrefix: 'a*b/' })),
+      [creates('{Archive.Arn}/a${*}b/dead-letters/*'), 'Allow sns:Publish on {Notices}'],
+    ],
   ];
   for (const [name, given, rights] of cases) {
     test(name, () => assert.deepEqual(added(made(given), NOTHING), { FinalDlqAnnotatorRole: rights.sort() }));
@@ -95,14 +106,23 @@ describe('the annotator alone gets variables', () => {
     return Object.fromEntries(ours.filter(([, some]) => Object.keys(some).length > 0));
   }
 
+  const owner = (account = '{AWS::AccountId}'): Record<string, string> => ({ ARCHIVE_BUCKET_OWNER: account });
+
+  test("with the bucket's account, which is the stack's unless the bucket is another's", () => {
+    const of = (given: Given): unknown => (variables(made(given)) as Record<string, Record<string, unknown>>)['FinalDlqAnnotator']?.['ARCHIVE_BUCKET_OWNER'];
+    assert.equal(of(bucket), '{AWS::AccountId}');
+    assert.equal(of(byName), '{AWS::AccountId}');
+    assert.equal(of(ofOtherAccount), '444455556666');
+  });
+
   test('with the slash that a prefix lacks, and without those that are not given', () => {
     assert.deepEqual(variables(NOTHING), {});
-    assert.deepEqual(variables(made(all(bucket, () => ({ archivePrefix: '', archiveOmit: [] })))), { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}' } });
+    assert.deepEqual(variables(made(all(bucket, () => ({ archivePrefix: '', archiveOmit: [] })))), { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}', ...owner() } });
     const prefix = (archivePrefix: string): unknown => variables(made(all(byName, () => ({ archivePrefix }))));
     for (const given of ['a/b', 'a/b/']) {
-      assert.deepEqual(prefix(given), { FinalDlqAnnotator: { ARCHIVE_BUCKET: 'dead-letters', ARCHIVE_PREFIX: 'a/b/' } });
+      assert.deepEqual(prefix(given), { FinalDlqAnnotator: { ARCHIVE_BUCKET: 'dead-letters', ...owner(), ARCHIVE_PREFIX: 'a/b/' } });
     }
-    const everything = { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}', ARCHIVE_OMIT: '/customer/email,/a~1b', NOTIFY_ARN: '{Notices}' } };
+    const everything = { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}', ...owner(), ARCHIVE_OMIT: '/customer/email,/a~1b', NOTIFY_ARN: '{Notices}' } };
     const given = all(bucket, topic, () => ({ archiveOmit: ['/customer/email', '/a~1b'] }));
     assert.deepEqual(variables(made(given)), everything);
     assert.deepEqual(variables(asyncRetry(given)), everything);

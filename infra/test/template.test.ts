@@ -34,7 +34,7 @@ const GIVEN: Record<OptionName, Record<string, string>> = {
   HasBoundary: { PermissionsBoundaryArn: 'arn:aws:iam::111122223333:policy/boundary' },
   IsTraced: { Tracing: 'true' },
   TellsTopic: { AlarmTopicArn: 'arn:aws:sns:eu-west-1:111122223333:alarms' },
-  HasArchive: { ArchiveBucket: 'dead-letters-of-the-shop', ArchivePrefix: 'redeliver/', ArchiveOmit: '/customer/email,/card' },
+  HasArchive: { ArchiveBucket: 'dead-letters-of-the-shop', ArchiveBucketOwner: '444455556666', ArchivePrefix: 'redeliver/', ArchiveOmit: '/customer/email,/card' },
   HasNotices: { NotifyArn: 'arn:aws:sns:eu-west-1:111122223333:notices' },
 };
 
@@ -153,11 +153,16 @@ test('an archive, notices and both add what they need, and no more', () => {
   };
   const bucket = 'arn:{AWS::Partition}:s3:::{ArchiveBucket}';
   const allow = (Action: unknown, Resource: string): unknown => ({ Action, Effect: 'Allow', Resource });
-  const put = allow('s3:PutObject', `${bucket}/{ArchivePrefix}*`);
+  const owned = (account: unknown): unknown => ({
+    ...(allow('s3:PutObject', `${bucket}/{ArchivePrefix}dead-letters/*`) as object),
+    Condition: { Null: { 's3:if-none-match': 'false' }, StringEquals: { 'aws:ResourceAccount': account } },
+  });
+  const put = owned('{ArchiveBucketOwner}');
   const onlyNotices = { 'ForAllValues:StringEquals': { 'events:source': 'redeliver', 'events:detail-type': 'Redeliver Cause Appeared' } };
   const publish = { ...(allow(['events:PutEvents', 'sns:Publish'], '{NotifyArn}') as object), Condition: onlyNotices };
   const alarm = 'AWS::CloudWatch::Alarm';
-  const archived = ['ARCHIVE_BUCKET', 'ARCHIVE_PREFIX', 'ARCHIVE_OMIT'].map((name, index) => [name, { Ref: ['ArchiveBucket', 'ArchivePrefix', 'ArchiveOmit'][index] }]);
+  const parameters = { ARCHIVE_BUCKET: 'ArchiveBucket', ARCHIVE_BUCKET_OWNER: 'ArchiveBucketOwner', ARCHIVE_PREFIX: 'ArchivePrefix', ARCHIVE_OMIT: 'ArchiveOmit' };
+  const archived = Object.entries(parameters).map(([name, Ref]) => [name, { Ref }]);
   const notified = ['NOTIFY_ARN', { Ref: 'NotifyArn' }];
   assert.deepEqual(added({}), { resources: [], variables: [], rights: [], onDashboard: 22 });
   assert.deepEqual(added(GIVEN.HasArchive), { resources: [alarm], variables: archived, rights: [put], onDashboard: 23 });
@@ -247,6 +252,7 @@ const PATTERNS: Record<string, { readonly takes: readonly string[]; readonly ref
     refuses: ['*', 'sns.amazonaws.com', '111122223333,', '111122223333, 444455556666', 'arn:aws:iam::444455556666:role/*'],
   },
   ArchiveBucket: { takes: ['', 'dead-letters', 'a.b-3'], refuses: ['s3://dead-letters', 'Dead', 'ab', 'arn:aws:s3:::dead-letters', 'dead-letters/'] },
+  ArchiveBucketOwner: { takes: ['', '444455556666'], refuses: ['44445555666', '4444555566667', 'amazon'] },
   ArchivePrefix: { takes: ['', 'redeliver/', 'a/b=c/', "!_.'()-/"], refuses: ['redeliver', '/redeliver/', '/', 'a*/', 'a b/'] },
   ArchiveOmit: {
     takes: ['', '/card', '/customer/email,/a~1b', Array(50).fill('/a').join()],
@@ -302,7 +308,7 @@ test('exactly one target, headers only for a URL, and modes only for a function'
 
 test('a prefix and what is left out need a bucket', () => {
   const { url } = TARGETS;
-  const bucket = 'Give ArchiveBucket, or remove ArchivePrefix and ArchiveOmit.';
+  const bucket = 'Give ArchiveBucket, or remove ArchiveBucketOwner, ArchivePrefix and ArchiveOmit.';
   const { ArchiveBucket, ...others } = GIVEN.HasArchive;
   for (const [name, value] of Object.entries(others)) {
     assert.deepEqual(refusals({ ...url, [name]: value }), [bucket]);

@@ -72,7 +72,7 @@ async fn s3_on_moto_keeps_every_rule() {
     let allow = |actions: &[&str], on: &str| json!({ "Effect": "Allow", "Action": actions, "Resource": on });
     let objects = allow(&["s3:PutObject", "s3:GetObject"], "arn:aws:s3:::letters/*");
     account.allow("Archive", &[objects, allow(&["s3:ListBucket"], "arn:aws:s3:::letters")]).await;
-    let bucket = S3Bucket::new(&account.sdk_config(key), "letters");
+    let bucket = S3Bucket::new(&account.sdk_config(key), "letters", account.id.parse().ok());
     let report = run_all_on_objects(&bucket, |_| false).await;
     assert!(report.is_good(), "\n{report}");
 }

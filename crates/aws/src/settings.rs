@@ -22,6 +22,8 @@ use redeliver_core::policy::{OnGiveUp, Policy};
 use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
 
 #[cfg(feature = "archive")]
+use crate::archive::AccountId;
+#[cfg(feature = "archive")]
 use crate::notifier::NotifyArn;
 pub use logging::{LogDetail, LogLevel, Logging, Tracing};
 use messages::schema;
@@ -135,6 +137,8 @@ pub struct FinalDlqAnnotatorSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveSettings {
     pub bucket: String,
+    /// `ARCHIVE_BUCKET_OWNER`.
+    pub bucket_owner: AccountId,
     /// `ARCHIVE_PREFIX`.
     pub prefix: Prefix,
     /// `ARCHIVE_OMIT`.
@@ -297,7 +301,7 @@ impl FinalDlqAnnotatorSettings {
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let final_dlq_url = reader.queue_url(Role::FinalDlq.setting());
         #[cfg(feature = "archive")]
-        let (archive, notify) = (archive(reader), notify(reader));
+        let (archive, notify) = (archive(reader, final_dlq_url.as_deref()), notify(reader));
         let logging = Logging::read(reader);
         Some(Self {
             final_dlq_url: final_dlq_url?,
@@ -343,13 +347,14 @@ impl AsyncRetryHandlerSettings {
 
 /// `ARCHIVE_BUCKET` and its settings; without the bucket there must be none of these.
 #[cfg(feature = "archive")]
-fn archive(reader: &mut Reader<'_>) -> Option<Option<ArchiveSettings>> {
+fn archive(reader: &mut Reader<'_>, final_dlq_url: Option<&str>) -> Option<Option<ArchiveSettings>> {
     const BUCKET: &str = "ARCHIVE_BUCKET";
+    const OWNER: &str = "ARCHIVE_BUCKET_OWNER";
     const PREFIX: &str = "ARCHIVE_PREFIX";
     const OMIT: &str = "ARCHIVE_OMIT";
-    let (prefix, omit) = (reader.optional(PREFIX), reader.optional(OMIT));
+    let [owner, prefix, omit] = [OWNER, PREFIX, OMIT].map(|name| reader.optional(name));
     let Some(bucket) = reader.optional(BUCKET) else {
-        for (name, value) in [(PREFIX, prefix), (OMIT, omit)] {
+        for (name, value) in [(OWNER, owner), (PREFIX, prefix), (OMIT, omit)] {
             let unset = value.map_or(Ok(()), |_| Err("is set, but ARCHIVE_BUCKET is not; set both or none"));
             reader.check(name, unset);
         }
@@ -359,9 +364,23 @@ fn archive(reader: &mut Reader<'_>) -> Option<Option<ArchiveSettings>> {
         "is not the name of a bucket: 3 to 63 characters of a-z 0-9 . -, without s3:// and without a prefix",
     );
     let bucket = reader.check(BUCKET, bucket);
+    let bucket_owner = match owner.as_deref().or_else(|| account_in(final_dlq_url?)) {
+        Some(account) => reader.check(OWNER, account.parse::<AccountId>()),
+        None => reader.check(
+            OWNER,
+            Err("is missing, and FINAL_DLQ_URL has no account; set it to the bucket's account"),
+        ),
+    };
     let prefix = reader.check(PREFIX, prefix.map_or(Ok(Prefix::default()), |text| Prefix::new(&text)));
     let omit = reader.check(OMIT, omit.map_or(Ok(Omit::default()), |text| Omit::parse(&text)));
-    Some(Some(ArchiveSettings { bucket: bucket?, prefix: prefix?, omit: omit? }))
+    Some(Some(ArchiveSettings { bucket: bucket?, bucket_owner: bucket_owner?, prefix: prefix?, omit: omit? }))
+}
+
+/// The account in a queue's URL (`https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`).
+#[cfg(feature = "archive")]
+fn account_in(queue_url: &str) -> Option<&str> {
+    let account = queue_url.rsplit('/').nth(1)?;
+    account.parse::<AccountId>().is_ok().then_some(account)
 }
 
 /// True for a name that fits into a host ("Bucket naming rules", Amazon S3 User Guide).

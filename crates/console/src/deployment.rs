@@ -80,7 +80,7 @@ impl Deployment {
     ) -> Result<Self, Failure> {
         let (name, from) = match ArchiveUri::of(path).transpose()? {
             Some(archive) => {
-                archive.check(&connection).await?;
+                archive.check(&connection, period.owner).await?;
                 (archive.as_str().to_owned(), archive.as_str().to_owned())
             }
             None => Self::name_and_arn(path)?,

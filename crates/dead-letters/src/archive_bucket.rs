@@ -115,7 +115,13 @@ fn advice(error: &EntryError, right: &str) -> String {
             } else {
                 format!(", and {on_key} on the bucket's own key if it has one")
             };
-            format!(": you need {right} there{key}")
+            let owner = match right {
+                "s3:PutObject" => {
+                    "; --bucket-owner names the account of a bucket that is not the queue's account's"
+                }
+                _ => "",
+            };
+            format!(": you need {right} there{key}{owner}")
         }
         _ => String::new(),
     }

@@ -39,8 +39,8 @@ impl<O: Observer> FinalDlqAnnotator<SqsQueue, SystemClock, O, S3Bucket, AwsNotif
             Some(ArchiveSettings { bucket, prefix, .. }) => format!("s3://{bucket}/{}", prefix.as_str()),
             None => format!("--queue {deployment}"),
         };
-        let archive = archive.map(|ArchiveSettings { bucket, prefix, omit }| Archive {
-            store: S3Bucket::new(config, &bucket),
+        let archive = archive.map(|ArchiveSettings { bucket, bucket_owner, prefix, omit }| Archive {
+            store: S3Bucket::new(config, &bucket, Some(bucket_owner)),
             layout: Layout { prefix, deployment: deployment.clone() },
             omit,
         });

@@ -7,7 +7,7 @@ use chrono::{NaiveDate, TimeDelta};
 use clap::Args;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
-use redeliver_aws::archive::{S3Bucket, bucket_of_uri};
+use redeliver_aws::archive::{AccountId, S3Bucket, bucket_of_uri};
 use redeliver_core::archive::{Folder, Layout, Prefix};
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
@@ -42,6 +42,17 @@ pub struct PeriodArgs {
     /// With s3://: also the dead letters that were sent back
     #[arg(long)]
     pub sent_back: bool,
+    #[command(flatten)]
+    pub owner: BucketOwnerArgs,
+}
+
+/// The owner of an archive's bucket.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct BucketOwnerArgs {
+    /// With s3://: the account that owns the bucket, 12 digits; a bucket of another is refused [default: when writing, the
+    /// queue's account; when reading, any]
+    #[arg(long, value_name = "ACCOUNT")]
+    pub bucket_owner: Option<AccountId>,
 }
 
 /// A time on the command line.
@@ -64,7 +75,7 @@ fn moment(text: &str) -> Result<Moment, String> {
 impl PeriodArgs {
     /// True if no option is given.
     pub const fn is_default(&self) -> bool {
-        self.is_everything() && !self.sent_back
+        self.is_everything() && !self.sent_back && self.owner.bucket_owner.is_none()
     }
 
     const fn is_everything(&self) -> bool {
@@ -124,13 +135,14 @@ impl ArchiveUri {
         &self.uri
     }
 
-    /// The archive, in the region of the connection.
+    /// The archive, in the region of the connection, and in a bucket of this account if one is named.
     pub async fn open(
         &self,
         connection: &Connection,
+        owner: Option<AccountId>,
     ) -> Result<ArchiveBucket<S3Bucket, SystemClock>, Failure> {
         Ok(ArchiveBucket {
-            store: S3Bucket::new(&connection.sdk_config(None).await?, &self.bucket),
+            store: S3Bucket::new(&connection.sdk_config(None).await?, &self.bucket, owner),
             clock: SystemClock,
             prefix: self.prefix.clone(),
             deployment: self.deployment.clone(),
@@ -138,8 +150,8 @@ impl ArchiveUri {
     }
 
     /// Refuses an address without an archive, such as a misspelt prefix.
-    pub async fn check(&self, connection: &Connection) -> Result<(), Failure> {
-        let deployments = self.open(connection).await?.deployments().await;
+    pub async fn check(&self, connection: &Connection, owner: BucketOwnerArgs) -> Result<(), Failure> {
+        let deployments = self.open(connection, owner.bucket_owner).await?.deployments().await;
         match deployments.map_err(|error| self.failed(error))?.is_empty() {
             true => Err(self.without_archive()),
             false => Ok(()),
@@ -148,7 +160,7 @@ impl ArchiveUri {
 
     /// Reads the dead letters of a period into a file without a name.
     pub async fn read(&self, period: PeriodArgs, connection: &Connection) -> Result<FileQueue, Failure> {
-        let archive = self.open(connection).await?;
+        let archive = self.open(connection, period.owner.bucket_owner).await?;
         Ok(self.read_from(&archive, period, &self.uri).await?.0)
     }
 
@@ -166,7 +178,7 @@ impl ArchiveUri {
                         name a new journal"
                 .into());
         }
-        let archive = self.open(connection).await?;
+        let archive = self.open(connection, period.owner.bucket_owner).await?;
         let layout = self.one_deployment(&archive).await?;
         let archive = ArchiveBucket { deployment: Some(layout.deployment.clone()), ..archive };
         // However the address was written: the journal is named after it.
@@ -332,7 +344,12 @@ mod tests {
         for wrong in ["", "yesterday", "2026-13-01", "27.11.2026"] {
             assert!(moment(wrong).unwrap_err().starts_with("write a day such as"), "{wrong}");
         }
-        let backwards = PeriodArgs { since: moment("1d").ok(), until: moment("2d").ok(), sent_back: false };
+        let backwards = PeriodArgs {
+            since: moment("1d").ok(),
+            until: moment("2d").ok(),
+            sent_back: false,
+            ..PeriodArgs::default()
+        };
         let error = backwards.period(Timestamp::UNIX_EPOCH + TimeDelta::days(9)).unwrap_err();
         assert_eq!(error.to_string(), "--since is not before --until: nothing is in between");
     }

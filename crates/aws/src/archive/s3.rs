@@ -1,17 +1,50 @@
-//! A bucket: conditional writes, reads and listings ("Amazon S3 API Reference").
+//! A bucket through the AWS SDK: conditional writes, reads and listings, one request per call.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
 
 use aws_config::SdkConfig;
-use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::Builder;
+use aws_sdk_s3::config::http::HttpResponse;
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::primitives::ByteStream;
+use aws_types::service_config::ServiceConfigKey;
 use redeliver_core::ports::{EntryError, Fault, Listing, ObjectStore, Page, StoredObject};
+use thiserror::Error;
 
-use super::client::{Endpoint, Request, Response, SignedClient, encoded, encoded_path};
-use crate::failed_request::by_status;
+use crate::failed_request::entry_error;
 
-/// A bucket in S3 or a compatible service.
-#[derive(Clone, Debug)]
-pub struct S3Bucket {
-    client: SignedClient,
-    name: String,
+/// The timeout of a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The timeout of a response's first byte.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The id of an AWS account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccountId(u64);
+
+/// The reason why a text is not the id of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("is not the id of an AWS account, which has 12 digits, such as 123456789012")]
+pub struct AccountIdError;
+
+impl FromStr for AccountId {
+    type Err = AccountIdError;
+
+    fn from_str(text: &str) -> Result<Self, AccountIdError> {
+        let has_12_digits = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|_| has_12_digits).map(Self).ok_or(AccountIdError)
+    }
+}
+
+impl fmt::Display for AccountId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:012}", self.0)
+    }
 }
 
 /// Splits `s3://BUCKET/PREFIX` into the bucket and the prefix, which may be empty; `None` if it is no such address.
@@ -22,143 +55,119 @@ pub fn bucket_of_uri(uri: &str) -> Option<(&str, &str)> {
     (!bucket.is_empty()).then_some((bucket, prefix))
 }
 
+/// A bucket in S3 or a compatible service.
+#[derive(Clone, Debug)]
+pub struct S3Bucket {
+    client: Client,
+    name: String,
+    /// S3 refuses every request if the bucket is another account's (`x-amz-expected-bucket-owner`): the name of a deleted
+    /// bucket is free for anybody.
+    owner: Option<String>,
+}
+
 impl S3Bucket {
-    /// A bucket in the configuration's region.
+    /// A bucket in the configuration's region, of this account if one is named.
     #[must_use]
-    pub fn new(config: &SdkConfig, name: &str) -> Self {
-        Self { client: SignedClient::new(config, "s3", None), name: name.to_owned() }
-    }
-
-    /// The URL of a key. A bucket with a dot has no certificate as a host, and an emulator has no such hosts.
-    pub(super) fn url(&self, key: &str) -> String {
-        let (name, key) = (&self.name, encoded_path(key));
-        match &self.client.endpoint {
-            Endpoint::Aws(host) if !name.contains('.') => format!("https://{name}.{host}/{key}"),
-            endpoint => format!("{}{name}/{key}", endpoint.url()),
+    pub fn new(config: &SdkConfig, name: &str, owner: Option<AccountId>) -> Self {
+        Self {
+            client: Client::from_conf(client_config(config).build()),
+            name: name.to_owned(),
+            owner: owner.map(|account| account.to_string()),
         }
     }
+}
 
-    async fn put(
-        &self,
-        key: &str,
-        condition: (&'static str, &str),
-        body: Vec<u8>,
-    ) -> Result<bool, EntryError> {
-        let request = Request { method: "PUT", url: self.url(key), headers: vec![condition], body };
-        match self.client.send(request).await? {
-            Response { status: 200, .. } => Ok(true),
-            Response { status: 412, .. } => Ok(false),
-            // The object to replace is gone; the bucket is not.
-            answer if answer.status == 404 && condition.0 == "if-match" && code(&answer) == "NoSuchKey" => {
-                Ok(false)
-            }
-            answer => Err(refused(&answer)),
-        }
-    }
+/// The configuration of a client without retries: `redeliver_core::deliver` retries.
+fn client_config(config: &SdkConfig) -> Builder {
+    let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
+    Builder::from(config)
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts.build())
+        // An emulator has no host for each bucket.
+        .force_path_style(has_custom_endpoint(config))
+}
 
-    async fn get(&self, url: String) -> Result<Response, EntryError> {
-        self.client.send(Request { method: "GET", url, ..Request::default() }).await
-    }
+fn has_custom_endpoint(config: &SdkConfig) -> bool {
+    let key = ServiceConfigKey::builder().service_id("S3").env("AWS_ENDPOINT_URL").profile("endpoint_url");
+    let of_s3 = || config.service_config()?.load_config(key.build().ok()?);
+    config.endpoint_url().is_some() || of_s3().is_some()
 }
 
 impl ObjectStore for S3Bucket {
     async fn create(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
-        self.put(key, ("if-none-match", "*"), content).await
+        let put = self.client.put_object().bucket(&self.name).key(key).body(ByteStream::from(content));
+        let put = put.if_none_match("*").set_expected_bucket_owner(self.owner.clone());
+        put.send().await.map_or_else(|error| is_not_met(&error), |_| Ok(true))
     }
 
     async fn replace(&self, key: &str, version: &str, content: Vec<u8>) -> Result<bool, EntryError> {
-        self.put(key, ("if-match", version), content).await
+        let put = self.client.put_object().bucket(&self.name).key(key).body(ByteStream::from(content));
+        let put = put.if_match(version).set_expected_bucket_owner(self.owner.clone());
+        match put.send().await {
+            Ok(_) => Ok(true),
+            // The object to replace is gone; the bucket is not.
+            Err(error) if error.code() == Some("NoSuchKey") => Ok(false),
+            Err(error) => is_not_met(&error),
+        }
     }
 
     async fn read(&self, key: &str) -> Result<Option<StoredObject>, EntryError> {
-        match self.get(self.url(key)).await? {
-            // Without a version, a replacement would have no condition.
-            Response { status: 200, etag, body } => {
-                let version = etag.ok_or_else(unreadable)?;
-                Ok(Some(StoredObject { content: body, version }))
+        let get = self.client.get_object().bucket(&self.name).key(key);
+        match get.set_expected_bucket_owner(self.owner.clone()).send().await {
+            Ok(object) => {
+                // Without a version, a replacement would have no condition.
+                let version = object.e_tag.ok_or_else(unreadable)?;
+                let lost = |_| EntryError::new(Fault::NoAnswer, "Connection");
+                let content = object.body.collect().await.map_err(lost)?.to_vec();
+                Ok(Some(StoredObject { content, version }))
             }
-            answer if answer.status == 404 && code(&answer) == "NoSuchKey" => Ok(None),
-            answer => Err(refused(&answer)),
+            Err(error) if error.code() == Some("NoSuchKey") => Ok(None),
+            Err(error) => Err(refused(&error)),
         }
     }
 
     async fn list(&self, listing: Listing<'_>) -> Result<Page, EntryError> {
-        let mut url = format!("{}?list-type=2&prefix={}", self.url(""), encoded(listing.prefix));
-        let page = listing.page.map(|page| ("continuation-token", page));
-        let by_folder = listing.by_folder.then_some(("delimiter", "/"));
-        for (name, value) in [page, by_folder].into_iter().flatten() {
-            url += &format!("&{name}={}", encoded(value));
+        let list = self.client.list_objects_v2().bucket(&self.name).prefix(listing.prefix);
+        let answer = list
+            .set_delimiter(listing.by_folder.then(|| "/".to_owned()))
+            .set_continuation_token(listing.page.map(str::to_owned))
+            .set_expected_bucket_owner(self.owner.clone())
+            .send()
+            .await
+            .map_err(|error| refused(&error))?;
+        // A listing without its end would pass for a whole one.
+        if answer.is_truncated == Some(true) && answer.next_continuation_token.is_none() {
+            return Err(unreadable());
         }
-        let answer = self.get(url).await?;
-        if answer.status != 200 {
-            return Err(refused(&answer));
-        }
-        text(&answer).and_then(|text| page_of(text).ok()).ok_or_else(unreadable)
+        let keys = answer.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
+        let folders = answer.common_prefixes.unwrap_or_default().into_iter().filter_map(|one| one.prefix);
+        Ok(Page { keys: keys.collect(), folders: folders.collect(), next: answer.next_continuation_token })
     }
-}
-
-fn text(answer: &Response) -> Option<&str> {
-    std::str::from_utf8(&answer.body).ok()
 }
 
 fn unreadable() -> EntryError {
     EntryError::new(Fault::NoAnswer, "UnreadableAnswer")
 }
 
-/// S3's code in an error, or an empty text.
-fn code(answer: &Response) -> String {
-    let read = |text| {
-        let mut document = Document::new(text);
-        let mut root = document.root_element().ok()?;
-        member(&mut root, "Code").ok()?
-    };
-    text(answer).and_then(read).unwrap_or_default()
+/// `Ok(false)` if the condition of a write does not hold.
+fn is_not_met<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Result<bool, EntryError> {
+    if status(error) == Some(412) { Ok(false) } else { Err(refused(error)) }
 }
 
-fn refused(answer: &Response) -> EntryError {
-    let code = Some(code(answer)).filter(|code| !code.is_empty());
-    let code = code.unwrap_or_else(|| format!("HTTP {}", answer.status));
-    match answer.status {
+fn refused<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {
+    let code = |status| error.code().map_or_else(|| format!("HTTP {status}"), str::to_owned);
+    match status(error) {
         // The bucket is in another region: nothing was done, and another try gets the same answer.
-        300..=399 => EntryError::new(Fault::Sender, code),
+        Some(status @ 300..=399) => EntryError::new(Fault::Sender, code(status)),
         // `ConditionalRequestConflict`, a concurrent write of the same object: the next try finds it written.
-        409 => EntryError::new(Fault::Throttled, code),
-        status => by_status(status, Some(&code)),
+        Some(409) => EntryError::new(Fault::Throttled, code(409)),
+        _ => entry_error(error),
     }
 }
 
-/// The text of the first child with this name.
-fn member(parent: &mut ScopedDecoder<'_, '_>, name: &str) -> Result<Option<String>, XmlDecodeError> {
-    while let Some(mut tag) = parent.next_tag() {
-        if tag.start_el().local() == name {
-            return try_data(&mut tag).map(|text| Some(text.into_owned()));
-        }
-    }
-    Ok(None)
+fn status<E>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
+    error.raw_response().map(|answer| answer.status().as_u16())
 }
 
-/// Parses an answer of `ListObjectsV2`.
-fn page_of(text: &str) -> Result<Page, XmlDecodeError> {
-    let mut document = Document::new(text);
-    let mut root = document.root_element()?;
-    if root.start_el().local() != "ListBucketResult" {
-        return Err(XmlDecodeError::custom("not a listing"));
-    }
-    let mut page = Page::default();
-    let mut is_truncated = false;
-    while let Some(mut tag) = root.next_tag() {
-        let name = tag.start_el().local().to_owned();
-        match &*name {
-            "Contents" => page.keys.extend(member(&mut tag, "Key")?),
-            "CommonPrefixes" => page.folders.extend(member(&mut tag, "Prefix")?),
-            "IsTruncated" => is_truncated = try_data(&mut tag)? == "true",
-            "NextContinuationToken" => page.next = Some(try_data(&mut tag)?.into_owned()),
-            _ => {}
-        }
-    }
-    match page.next {
-        // A listing without its end would pass for a whole one.
-        None if is_truncated => Err(XmlDecodeError::custom("truncated without a token")),
-        _ => Ok(page),
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -793,12 +793,15 @@ fn an_archive_is_a_bucket_with_an_optional_prefix_and_optional_places_to_omit() 
         (bare.bucket.as_str(), bare.prefix.as_str(), bare.omit),
         ("dead.letters-1", "", Omit::default())
     );
+    assert_eq!(bare.bucket_owner.to_string(), "123456789012", "the account of the final DLQ");
     let whole = [
         ("ARCHIVE_BUCKET", "letters"),
+        ("ARCHIVE_BUCKET_OWNER", "444455556666"),
         ("ARCHIVE_PREFIX", "team=orders/redeliver"),
         ("ARCHIVE_OMIT", "/data/email, /data/items/0/name"),
     ];
     let whole = annotator(&whole).unwrap().archive.unwrap();
+    assert_eq!(whole.bucket_owner.to_string(), "444455556666");
     assert_eq!(whole.prefix.as_str(), "team=orders/redeliver/");
     assert_eq!(whole.omit, Omit::parse("/data/email,/data/items/0/name").unwrap());
 }
@@ -807,8 +810,9 @@ fn an_archive_is_a_bucket_with_an_optional_prefix_and_optional_places_to_omit() 
 fn each_wrong_setting_of_an_archive_is_named() {
     let wrong = |variables: &[(&str, &str)]| annotator(variables).unwrap_err();
     assert_eq!(
-        wrong(&[("ARCHIVE_PREFIX", "x"), ("ARCHIVE_OMIT", "/data")]),
-        "- ARCHIVE_PREFIX is set, but ARCHIVE_BUCKET is not; set both or none\n\
+        wrong(&[("ARCHIVE_BUCKET_OWNER", "1"), ("ARCHIVE_PREFIX", "x"), ("ARCHIVE_OMIT", "/data")]),
+        "- ARCHIVE_BUCKET_OWNER is set, but ARCHIVE_BUCKET is not; set both or none\n\
+         - ARCHIVE_PREFIX is set, but ARCHIVE_BUCKET is not; set both or none\n\
          - ARCHIVE_OMIT is set, but ARCHIVE_BUCKET is not; set both or none"
     );
     for name in [
@@ -829,6 +833,21 @@ fn each_wrong_setting_of_an_archive_is_named() {
         );
     }
     let with = |name: &str, value: &str| wrong(&[("ARCHIVE_BUCKET", "letters"), (name, value)]);
+    for account in ["12345678901", "1234-5678-9012", "arn:aws:iam::123456789012:root"] {
+        assert_eq!(
+            with("ARCHIVE_BUCKET_OWNER", account),
+            "- ARCHIVE_BUCKET_OWNER is not the id of an AWS account, which has 12 digits, such as 123456789012",
+            "{account}"
+        );
+    }
+    let elsewhere = [("FINAL_DLQ_URL", "http://localhost:9324/queue/dlq"), ("ARCHIVE_BUCKET", "letters")];
+    let read = reader(&elsewhere).read(FinalDlqAnnotatorSettings::read);
+    assert_eq!(
+        read.unwrap_err().0,
+        [
+            "- ARCHIVE_BUCKET_OWNER is missing, and FINAL_DLQ_URL has no account; set it to the bucket's account"
+        ]
+    );
     assert_eq!(with("ARCHIVE_PREFIX", &"x".repeat(257)), "- ARCHIVE_PREFIX has more than 256 characters");
     assert_eq!(
         with("ARCHIVE_PREFIX", "/x"),

@@ -4,12 +4,14 @@ use std::path::Path;
 
 use redeliver_aws::SystemClock;
 use redeliver_aws::archive::S3Bucket;
+use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::archive::deployment_of;
+use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::archive_bucket::BucketBackup;
 use redeliver_dead_letters::purge::BackupWriter;
 use redeliver_dead_letters::{Archive, DeadLetterRecord};
 use redeliver_operator::Failure;
-use redeliver_operator::archive::ArchiveUri;
+use redeliver_operator::archive::{ArchiveUri, BucketOwnerArgs};
 use redeliver_operator::queues::Connection;
 
 /// A file that does not exist yet, or an archive.
@@ -32,13 +34,20 @@ impl BackupPlace {
         })
     }
 
-    /// For messages of the queue with this URL.
-    pub async fn open(self, connection: &Connection, queue_url: &str) -> Result<Backup, Failure> {
+    /// For messages of this queue. Payloads go to no other account than its own, unless the options name one: the name of a
+    /// deleted bucket is free for anybody.
+    pub async fn open(
+        self,
+        connection: &Connection,
+        queue: &SqsQueue,
+        owner: BucketOwnerArgs,
+    ) -> Result<Backup, Failure> {
         Ok(match self {
             Self::File(file) => Backup::File(file),
             Self::Bucket(archive) => {
-                let bucket = archive.open(connection).await?;
-                Backup::Bucket(Box::new(BucketBackup::new(bucket, deployment_of(queue_url))))
+                let account = || queue.arn().split(':').nth(4)?.parse().ok();
+                let bucket = archive.open(connection, owner.bucket_owner.or_else(account)).await?;
+                Backup::Bucket(Box::new(BucketBackup::new(bucket, deployment_of(queue.url()))))
             }
         })
     }

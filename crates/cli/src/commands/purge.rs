@@ -9,6 +9,7 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::purge::{Purged, purge};
 use redeliver_operator::Failure;
+use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::queues::{DeadLetterQueue, account};
 use redeliver_operator::sentences::{
     incompleteness, not_judged_in_words, picked_without_members, still_hidden,
@@ -55,6 +56,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     backup: PathBuf,
     #[command(flatten)]
+    bucket_owner: BucketOwnerArgs,
+    #[command(flatten)]
     apply: ApplyArgs,
     #[command(flatten)]
     printing: Printing,
@@ -85,7 +88,7 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     // Also before a plan: the same command with --apply must not be refused for its file.
     let backup = BackupPlace::of(&arguments.backup)?;
     let queue = arguments.queue.open().await?.queue;
-    let mut backup = backup.open(&arguments.queue.connection, queue.url()).await?;
+    let mut backup = backup.open(&arguments.queue.connection, &queue, arguments.bucket_owner).await?;
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
     let verb = arguments.apply.verb("deleting", "would delete");
     let what = format_args!("{verb} from {}", queue.arn());

@@ -9,6 +9,7 @@ use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 use redeliver_dead_letters::blocked::{BlockedGroup, Decision, Outcome, Unblocked, unblock};
 use redeliver_operator::Failure;
+use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::queues::{Connection, OneQueue, QueueAddress, account};
 use redeliver_operator::sentences::still_hidden;
 use redeliver_operator::status::blocked_table;
@@ -53,6 +54,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     backup: Option<PathBuf>,
     #[command(flatten)]
+    bucket_owner: BucketOwnerArgs,
+    #[command(flatten)]
     queue: OneQueue,
     /// The ordered queue, if --queue names the queue with the notices: its URL, name or ARN
     #[arg(long, value_name = "QUEUE", requires = "queue")]
@@ -90,7 +93,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let source = connection.find(&source).await?.queue;
     let mut backup: Option<Backup> = match backup {
-        Some(backup) => Some(backup.open(connection, source.url()).await?),
+        Some(backup) => Some(backup.open(connection, &source, arguments.bucket_owner).await?),
         None => None,
     };
     let decision = match (&mut backup, arguments.apply.is_wanted()) {

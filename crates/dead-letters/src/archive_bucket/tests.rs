@@ -174,6 +174,11 @@ fn a_refused_request_ends_it_and_names_the_right_and_a_lost_answer_does_not() {
         denied("s3:GetObject"),
         "k: refused (AccessDenied): you need s3:GetObject there, and kms:Decrypt on the bucket's own key if it has one"
     );
+    assert_eq!(
+        denied("s3:PutObject"),
+        "k: refused (AccessDenied): you need s3:PutObject there, and kms:GenerateDataKey on the bucket's own key if it has \
+         one; --bucket-owner names the account of a bucket that is not the queue's account's"
+    );
 
     let mut requests = 0;
     let store = MemoryBucket::with_faults(move |_| {

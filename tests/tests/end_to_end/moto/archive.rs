@@ -63,7 +63,7 @@ impl Case {
         let publish = if self.notify.contains(":sns:") { "sns:Publish" } else { "events:PutEvents" };
         vec![
             ("sqs:SendMessage", format!("arn:aws:sqs:{REGION}:{}:redeliver-test-final-dlq", self.account.id)),
-            ("s3:PutObject", format!("arn:aws:s3:::{bucket}/prod/*")),
+            ("s3:PutObject", format!("arn:aws:s3:::{bucket}/prod/dead-letters/*")),
             (publish, self.notify.clone()),
         ]
     }
@@ -90,6 +90,7 @@ impl Case {
             final_dlq_url: self.final_dlq_url.clone(),
             archive: Some(ArchiveSettings {
                 bucket: self.bucket.clone(),
+                bucket_owner: self.account.id.parse().unwrap(),
                 prefix: Prefix::new("prod").unwrap(),
                 omit: Omit::default(),
             }),

@@ -41,7 +41,11 @@ impl Case {
     }
 
     async fn archive(&self, deployment: &str) {
-        let store = S3Bucket::new(&self.account.sdk_config(self.key.clone()), &self.bucket);
+        let store = S3Bucket::new(
+            &self.account.sdk_config(self.key.clone()),
+            &self.bucket,
+            self.account.id.parse().ok(),
+        );
         let layout = Layout { prefix: Prefix::new("prod").unwrap(), deployment: deployment.to_owned() };
         for number in 1..=DEAD_LETTERS {
             let at = match number {

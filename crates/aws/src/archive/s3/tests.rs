@@ -1,0 +1,371 @@
+//! Tests against local servers that answer as S3 does.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use aws_config::Region;
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::future::ProvideCredentials as Provided;
+use aws_sdk_s3::config::{ProvideCredentials, RequestChecksumCalculation};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_types::service_config::LoadServiceConfig;
+
+use super::*;
+use crate::tests::loopback::{Answer, Loopback, REFUSED_URL, sdk_config};
+
+const KEY: &str = "team=orders/a b+'()!*&?#~-._.jsonl.gz";
+const KEY_IN_PATH: &str = "team%3Dorders/a%20b%2B%27%28%29%21%2A%26%3F%23~-._.jsonl.gz";
+const OWNER: &str = "123456789012";
+
+fn bucket(server: &Loopback) -> S3Bucket {
+    S3Bucket::new(&server.sdk_config(), "letters", Some(OWNER.parse().unwrap()))
+}
+
+fn error<T>(fault: Fault, code: &str) -> Result<T, EntryError> {
+    Err(EntryError::new(fault, code))
+}
+
+/// An error of S3, whose text must not be repeated.
+fn refusal(status: u16, code: &str) -> Answer {
+    let body = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>CANARY</Message></Error>"
+    );
+    Answer::new(status, &[("content-type", "application/xml")], &body)
+}
+
+fn etag(status: u16, etag: &str, body: &str) -> Answer {
+    Answer::new(status, &[("etag", etag)], body)
+}
+
+#[tokio::test]
+async fn an_object_is_created_if_there_is_none_with_a_checksum_and_for_its_owner() {
+    let server = Loopback::start([etag(200, "\"1\"", ""), etag(200, "\"1\"", "")]).await;
+    assert_eq!(bucket(&server).create(KEY, b"abc".to_vec()).await, Ok(true));
+    assert_eq!(bucket(&server).create("empty", Vec::new()).await, Ok(true));
+    let [whole, empty] = server.requests().try_into().unwrap();
+    assert_eq!(whole.line, format!("PUT /letters/{KEY_IN_PATH}?x-id=PutObject HTTP/1.1"));
+    assert_eq!(whole.body, b"abc");
+    for (header, value) in [
+        ("if-none-match", "*"),
+        ("x-amz-expected-bucket-owner", OWNER),
+        ("x-amz-checksum-crc32", "NSRBwg=="),
+        ("content-length", "3"),
+    ] {
+        assert_eq!(whole.header(header), [value], "{header}");
+    }
+    // S3 refuses a write without a length, that of an empty object, too.
+    assert_eq!((empty.header("content-length"), empty.body.len()), (vec!["0"], 0));
+    assert_eq!(empty.header("x-amz-checksum-crc32"), ["AAAAAA=="]);
+}
+
+/// A bucket of an account, with Object Lock and a default retention, that keeps the keys only.
+async fn locked_bucket(owner: &'static str) -> Loopback {
+    let mut keys = BTreeSet::new();
+    Loopback::answering(move |request| {
+        let has = |name: &str| request.header_names().iter().any(|header| header.starts_with(name));
+        if request.header("x-amz-expected-bucket-owner").iter().any(|expected| *expected != owner) {
+            return refusal(403, "AccessDenied");
+        }
+        if !request.line.starts_with("PUT ") {
+            return refusal(404, "NoSuchKey");
+        }
+        match () {
+            // "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters"
+            () if !has("content-md5") && !has("x-amz-checksum-") => refusal(400, "InvalidRequest"),
+            () if has("if-none-match") && keys.contains(&request.line) => refusal(412, "PreconditionFailed"),
+            () => {
+                keys.insert(request.line.clone());
+                etag(200, "\"1\"", "")
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_bucket_with_object_lock_takes_a_write_once() {
+    let server = locked_bucket(OWNER).await;
+    assert_eq!(bucket(&server).create(KEY, b"abc".to_vec()).await, Ok(true));
+    assert_eq!(bucket(&server).create(KEY, b"abc".to_vec()).await, Ok(false));
+}
+
+#[tokio::test]
+async fn a_bucket_with_object_lock_refuses_a_write_without_a_checksum() {
+    let server = locked_bucket(OWNER).await;
+    let config = server.sdk_config().into_builder();
+    let config = config.request_checksum_calculation(RequestChecksumCalculation::WhenRequired).build();
+    let without = S3Bucket::new(&config, "letters", None);
+    assert_eq!(without.create(KEY, b"abc".to_vec()).await, error(Fault::Sender, "InvalidRequest"));
+}
+
+#[tokio::test]
+async fn a_bucket_of_another_account_gets_nothing_and_gives_nothing() {
+    let server = locked_bucket("999999999999").await;
+    let denied = EntryError::new(Fault::Sender, "AccessDenied");
+    assert_eq!(bucket(&server).create(KEY, b"abc".to_vec()).await, Err(denied.clone()));
+    assert_eq!(bucket(&server).read(KEY).await, Err(denied.clone()));
+    assert_eq!(bucket(&server).list(Listing::default()).await, Err(denied));
+    let whosever = S3Bucket::new(&server.sdk_config(), "letters", None);
+    assert_eq!(whosever.create(KEY, b"abc".to_vec()).await, Ok(true));
+}
+
+#[test]
+fn an_account_id_has_12_digits() {
+    for id in [OWNER, "000000000001"] {
+        assert_eq!(id.parse::<AccountId>().map(|account| account.to_string()), Ok(id.to_owned()));
+    }
+    for other in ["", "12345678901", "1234567890123", "12345678901x", " 123456789012"] {
+        assert_eq!(other.parse::<AccountId>(), Err(AccountIdError), "{other}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_is_read_or_absent() {
+    let server = Loopback::start([
+        etag(200, "\"1\"", "abc"),
+        refusal(404, "NoSuchKey"),
+        Answer::cut_off(200),
+        Answer::new(404, &[], "<html>"),
+    ])
+    .await;
+    let bucket = bucket(&server);
+    assert_eq!(
+        bucket.read(KEY).await.map(|read| read.map(|object| object.content)),
+        Ok(Some(b"abc".to_vec()))
+    );
+    assert_eq!(bucket.read(KEY).await, Ok(None));
+    assert_eq!(bucket.read(KEY).await, error(Fault::NoAnswer, "UnreadableAnswer"));
+    assert_eq!(bucket.read(KEY).await, error(Fault::Sender, "HTTP 404"));
+    let request = &server.requests()[0];
+    assert_eq!(request.line, format!("GET /letters/{KEY_IN_PATH}?x-id=GetObject HTTP/1.1"));
+    assert_eq!(request.header("x-amz-expected-bucket-owner"), [OWNER]);
+}
+
+/// A refusal by S3, and its meaning to all operations.
+fn refusals() -> Vec<(Answer, EntryError)> {
+    let of = |status, code, fault| (refusal(status, code), EntryError::new(fault, code));
+    let bare =
+        |status, fault| (Answer::new(status, &[], ""), EntryError::new(fault, format!("HTTP {status}")));
+    vec![
+        of(301, "PermanentRedirect", Fault::Sender),
+        bare(301, Fault::Sender),
+        of(307, "TemporaryRedirect", Fault::Sender),
+        of(400, "AuthorizationHeaderMalformed", Fault::Sender),
+        of(403, "AccessDenied", Fault::Sender),
+        bare(403, Fault::Sender),
+        of(404, "NoSuchBucket", Fault::Sender),
+        of(409, "ConditionalRequestConflict", Fault::Throttled),
+        bare(409, Fault::Throttled),
+        of(500, "InternalError", Fault::Service),
+        of(503, "SlowDown", Fault::Throttled),
+        bare(503, Fault::Throttled),
+        (Answer::new(403, &[], "<html>CANARY"), EntryError::new(Fault::Sender, "HTTP 403")),
+    ]
+}
+
+#[tokio::test]
+async fn a_refusal_by_s3_has_its_code_and_its_fault_in_every_operation() {
+    let thrice = || refusals().into_iter().chain(refusals()).chain(refusals());
+    let server = Loopback::start(thrice().map(|(answer, _)| answer)).await;
+    let bucket = bucket(&server);
+    for (_, expected) in refusals() {
+        assert_eq!(bucket.create(KEY, Vec::new()).await, Err(expected));
+    }
+    for (_, expected) in refusals() {
+        assert_eq!(bucket.read(KEY).await, Err(expected));
+    }
+    for (_, expected) in refusals() {
+        assert_eq!(bucket.list(Listing::default()).await, Err(expected));
+    }
+}
+
+/// The write is repeated then, and its condition tells if the first one was done.
+#[tokio::test]
+async fn a_write_whose_answer_is_lost_may_be_done() {
+    let server = Loopback::start([
+        Answer::cut_off(200),
+        Answer::closed(),
+        Answer::cut_off(403),
+        refusal(412, "PreconditionFailed"),
+    ])
+    .await;
+    let bucket = bucket(&server);
+    for _ in 0..3 {
+        let lost = bucket.create(KEY, Vec::new()).await.unwrap_err();
+        assert_eq!(lost.fault, Fault::NoAnswer, "{lost}");
+        assert!(lost.fault.may_be_done());
+    }
+    assert_eq!(bucket.create(KEY, Vec::new()).await, Ok(false));
+}
+
+/// Like the environment of a function without a role.
+#[derive(Debug)]
+struct NoCredentials;
+
+impl ProvideCredentials for NoCredentials {
+    fn provide_credentials<'a>(&'a self) -> Provided<'a>
+    where
+        Self: 'a,
+    {
+        Provided::ready(Err(CredentialsError::not_loaded("no role")))
+    }
+}
+
+fn with_credentials(server: &Loopback, provider: impl ProvideCredentials + 'static) -> S3Bucket {
+    let config = server.sdk_config().into_builder();
+    let config = config.credentials_provider(SharedCredentialsProvider::new(provider)).build();
+    S3Bucket::new(&config, "letters", None)
+}
+
+#[tokio::test]
+async fn without_a_connection_or_credentials_nothing_is_sent() {
+    let unreachable = S3Bucket::new(&sdk_config(REFUSED_URL), "letters", None);
+    assert_eq!(unreachable.create(KEY, Vec::new()).await, error(Fault::NotSent, "Connect"));
+    let server = Loopback::start([]).await;
+    let without = with_credentials(&server, NoCredentials);
+    assert_eq!(without.create(KEY, Vec::new()).await, error(Fault::Sender, "NoCredentials"));
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_roles_session_token_is_sent() {
+    let server = Loopback::start([etag(200, "\"1\"", "")]).await;
+    let credentials = Credentials::new("key", "secret", Some("of-the-session".to_owned()), None, "loopback");
+    assert_eq!(with_credentials(&server, credentials).create(KEY, Vec::new()).await, Ok(true));
+    assert_eq!(server.request().header("x-amz-security-token"), ["of-the-session"]);
+}
+
+#[tokio::test]
+async fn a_page_of_keys_and_folders_is_listed() {
+    let listed = r#"<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>letters</Name><Prefix>a/</Prefix>
+<NextContinuationToken>1ueGc/+a=</NextContinuationToken><KeyCount>3</KeyCount><IsTruncated>true</IsTruncated>
+<Contents><Key>a/&lt;x&gt; &amp;&#39;y&quot;</Key><ETag>&quot;1&quot;</ETag><Size>1</Size></Contents>
+<Contents><Key>a/z</Key><Size>1</Size></Contents>
+<CommonPrefixes><Prefix>a/b&amp;c/</Prefix></CommonPrefixes></ListBucketResult>"#;
+    let last = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
+    let server = Loopback::start([listed, last].map(|body| Answer::new(200, &[], body))).await;
+    let bucket = bucket(&server);
+    let page = bucket.list(Listing { prefix: "team=x/", ..Listing::default() }).await;
+    let expected = Page {
+        keys: vec!["a/<x> &'y\"".to_owned(), "a/z".to_owned()],
+        folders: vec!["a/b&c/".to_owned()],
+        next: Some("1ueGc/+a=".to_owned()),
+    };
+    assert_eq!(page, Ok(expected));
+    let all = Listing { prefix: "team=x/", by_folder: true, page: Some("1ueGc/+a=") };
+    assert_eq!(bucket.list(all).await, Ok(Page::default()));
+    let lines: Vec<_> = server.requests().into_iter().map(|request| request.line).collect();
+    assert_eq!(
+        lines,
+        [
+            "GET /letters/?list-type=2&prefix=team%3Dx%2F HTTP/1.1",
+            "GET /letters/?list-type=2&delimiter=%2F&prefix=team%3Dx%2F&continuation-token=1ueGc%2F%2Ba%3D HTTP/1.1",
+        ]
+    );
+}
+
+/// An unread listing must not pass for an empty one.
+#[tokio::test]
+async fn a_listing_that_cannot_be_read_is_an_error() {
+    let unreadable = [
+        "",
+        "<html>",
+        "{}",
+        "<Error><Code>InternalError</Code></Error>",
+        "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
+    ];
+    let server = Loopback::start(unreadable.map(|body| Answer::new(200, &[], body))).await;
+    for body in unreadable {
+        let listed = bucket(&server).list(Listing::default()).await;
+        assert_eq!(listed.map_err(|error| error.fault), Err(Fault::NoAnswer), "{body}");
+    }
+}
+
+/// Records where requests would go.
+#[derive(Clone, Debug, Default)]
+struct Uris(Arc<Mutex<Vec<String>>>);
+
+impl HttpConnector for Uris {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        self.0.lock().unwrap().push(request.uri().to_owned());
+        HttpConnectorFuture::ready(Err(ConnectorError::io("not sent".into())))
+    }
+}
+
+/// Settings of single services, such as `AWS_ENDPOINT_URL_S3`.
+#[derive(Debug)]
+struct OfService(&'static str);
+
+impl LoadServiceConfig for OfService {
+    fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+        (key.env() == "AWS_ENDPOINT_URL" && key.service_id() == self.0)
+            .then(|| "http://localhost:2/own/".to_owned())
+    }
+}
+
+/// Where an object of the bucket is.
+async fn uri(config: aws_types::sdk_config::Builder, bucket: &str) -> String {
+    let uris = Uris::default();
+    let connector = SharedHttpConnector::new(uris.clone());
+    let config = config
+        .behavior_version(aws_config::BehaviorVersion::latest())
+        .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
+            "key", "secret", None, None, "test",
+        )))
+        .http_client(http_client_fn(move |_, _| connector.clone()));
+    S3Bucket::new(&config.build(), bucket, None).create("a=b/c", Vec::new()).await.unwrap_err();
+    let uris = uris.0.lock().unwrap();
+    assert_eq!(uris.len(), 1);
+    uris[0].trim_end_matches("?x-id=PutObject").to_owned()
+}
+
+#[tokio::test]
+async fn a_bucket_is_at_awss_host_of_its_partition() {
+    for (region, fips, dual_stack, host) in [
+        ("eu-central-1", false, false, "letters.s3.eu-central-1.amazonaws.com"),
+        ("us-east-1", true, false, "letters.s3-fips.us-east-1.amazonaws.com"),
+        ("us-east-1", true, true, "letters.s3-fips.dualstack.us-east-1.amazonaws.com"),
+        ("eu-central-1", false, true, "letters.s3.dualstack.eu-central-1.amazonaws.com"),
+        ("cn-north-1", false, false, "letters.s3.cn-north-1.amazonaws.com.cn"),
+        ("us-gov-west-1", true, false, "letters.s3-fips.us-gov-west-1.amazonaws.com"),
+        ("us-iso-east-1", false, false, "letters.s3.us-iso-east-1.c2s.ic.gov"),
+        ("eusc-de-east-1", false, false, "letters.s3.eusc-de-east-1.amazonaws.eu"),
+    ] {
+        let config = SdkConfig::builder().region(Region::from_static(region));
+        let config = config.use_fips(fips).use_dual_stack(dual_stack);
+        assert_eq!(uri(config, "letters").await, format!("https://{host}/a%3Db/c"));
+    }
+    let dotted = SdkConfig::builder().region(Region::from_static("eu-central-1"));
+    assert_eq!(
+        uri(dotted, "dead.letters").await,
+        "https://s3.eu-central-1.amazonaws.com/dead.letters/a%3Db/c"
+    );
+}
+
+#[tokio::test]
+async fn a_bucket_at_a_custom_endpoint_is_in_the_path() {
+    let config = || SdkConfig::builder().region(Region::from_static("eu-central-1"));
+    let custom = config().endpoint_url("http://localhost:1/");
+    assert_eq!(uri(custom, "letters").await, "http://localhost:1/letters/a%3Db/c");
+    let of_s3 = config().service_config(OfService("S3"));
+    assert_eq!(uri(of_s3, "letters").await, "http://localhost:2/own/letters/a%3Db/c");
+    let of_sqs = config().service_config(OfService("SQS"));
+    assert_eq!(uri(of_sqs, "letters").await, "https://letters.s3.eu-central-1.amazonaws.com/a%3Db/c");
+}
+
+#[test]
+fn an_address_of_a_bucket_is_taken_apart() {
+    assert_eq!(bucket_of_uri("s3://letters"), Some(("letters", "")));
+    assert_eq!(bucket_of_uri("s3://letters/"), Some(("letters", "")));
+    assert_eq!(bucket_of_uri("s3://letters/a/b/"), Some(("letters", "a/b/")));
+    for other in ["s3://", "s3:///a", "letters", "https://letters"] {
+        assert_eq!(bucket_of_uri(other), None, "{other}");
+    }
+}
