@@ -6,6 +6,7 @@
 //! It deploys the stack, too, to an emulator that runs the functions itself ([`deployment`]).
 //! The [`conformance`] suite is apart from it: rules that every implementation of the queue ports must keep.
 
+pub mod archive_stub;
 pub mod async_lambda;
 pub mod canaries;
 pub mod conformance;

@@ -92,10 +92,7 @@ async fn answer(State(requests): State<Requests>, headers: HeaderMap, body: Byte
     let action = target.trim_start_matches("AmazonSQS.");
     *requests.lock().expect("no holder panics").entry(action.to_owned()).or_default() += 1;
     let answer = match action {
-        "SendMessageBatch" => {
-            let batch: Batch = serde_json::from_slice(&body).expect("a batch is as SQS takes it");
-            json!({ "Successful": batch.entries.iter().map(taken).collect::<Vec<_>>(), "Failed": [] })
-        }
+        "SendMessageBatch" => taken_batch(&body),
         "ChangeMessageVisibilityBatch" => {
             let batch: Value = serde_json::from_slice(&body).expect("a batch is as SQS takes it");
             let entries = batch["Entries"].as_array().into_iter().flatten();
@@ -106,6 +103,12 @@ async fn answer(State(requests): State<Requests>, headers: HeaderMap, body: Byte
         other => panic!("nobody here sends, but asks for {other:?}"),
     };
     answer.to_string()
+}
+
+/// The answer to a batch all of which is taken.
+pub(crate) fn taken_batch(body: &[u8]) -> Value {
+    let batch: Batch = serde_json::from_slice(body).expect("a batch is as SQS takes it");
+    json!({ "Successful": batch.entries.iter().map(taken).collect::<Vec<_>>(), "Failed": [] })
 }
 
 /// "SendMessageBatchResultEntry" in the Amazon SQS API Reference.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 use redeliver_operator::Failure;
-use redeliver_operator::archive::{ArchiveUri, PeriodArgs};
+use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, open_file};
 use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::is_standard_input;
@@ -21,6 +21,8 @@ use crate::status_poll::StatusPoll;
 pub(crate) struct Deployment {
     pub(crate) name: String,
     pub(crate) source: DeadLetterSource,
+    /// The part of an archive that is read.
+    pub(crate) period: PeriodArgs,
     pub(crate) queues: Queues,
     /// The DLQ's ARN, or what stands for it in a file.
     pub(crate) from: String,
@@ -60,7 +62,8 @@ impl Deployment {
         let queues = which.with(source);
         Ok(Self {
             name: which.name().unwrap_or_else(|| name_in(&from).to_owned()),
-            source: DeadLetterSource { file: None, period: PeriodArgs::default(), queue },
+            source: DeadLetterSource { file: None, queue },
+            period: PeriodArgs::default(),
             queues,
             from,
             to,
@@ -78,17 +81,19 @@ impl Deployment {
         connection: Connection,
         folder: &Path,
     ) -> Result<Self, Failure> {
-        let (name, from) = match ArchiveUri::of(path).transpose()? {
+        let queue = DeadLetterQueue::new(OneQueue::default(), connection.clone());
+        let source = DeadLetterSource { file: Some(path.to_owned()), queue };
+        let (name, from) = match source.archive()? {
             Some(archive) => {
                 archive.check(&connection, period.owner).await?;
                 (archive.as_str().to_owned(), archive.as_str().to_owned())
             }
             None => Self::name_and_arn(path)?,
         };
-        let queue = DeadLetterQueue::new(OneQueue::default(), connection.clone());
         Ok(Self {
             name,
-            source: DeadLetterSource { file: Some(path.to_owned()), period, queue },
+            source,
+            period,
             queues: Queues::default(),
             from,
             to: None,
@@ -112,6 +117,17 @@ impl Deployment {
 
     pub(crate) const fn is_file(&self) -> bool {
         self.source.file.is_some()
+    }
+
+    /// The way to send the dead letters of a file or an archive, which can only be shown; `None` of a queue.
+    pub(crate) fn only_shown(&self) -> Option<String> {
+        let file = "A file can only be shown: `redeliver redrive FILE` edits its messages, and sends them or writes them to \
+                    another file.";
+        self.source.file.as_ref()?;
+        Some(match self.source.archive() {
+            Ok(Some(archive)) => archive.how_to_send() + ".",
+            _ => file.to_owned(),
+        })
     }
 
     /// The source queue's ARN, or an error that says what needs it.

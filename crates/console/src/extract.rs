@@ -78,16 +78,9 @@ impl AtDeployment {
         Ok(Html(page).into_response())
     }
 
-    /// Returns an error for a file, which can only be shown.
+    /// Returns an error for a file or an archive, which can only be shown.
     pub(crate) fn check_queue(&self) -> Result<(), PageError> {
-        match self.is_file() {
-            false => Ok(()),
-            true => Err(PageError::missing(
-                "A file can only be shown: `redeliver redrive FILE` edits its messages, and sends them or writes them \
-                 to another \
-                 file.",
-            )),
-        }
+        self.only_shown().map_or(Ok(()), |why| Err(PageError::missing(why)))
     }
 
     /// The address of a dead letter's page.

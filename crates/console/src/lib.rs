@@ -69,13 +69,13 @@ Plans, journals and backups of deleted messages are files in --folder. To finish
 there again.
 
 A file can be shown and filtered, not changed. `redrive FILE` edits its messages, and sends them or writes them to another \
-file.
+file; `audit s3://… --save FILE` makes such a file of an archive.
 
 Exit codes:
   0  ended with Ctrl-C
   2  bad usage, or the deployment, its queues, the folder or the port cannot be used")]
 pub struct Arguments {
-    /// A file of dead letters to show, written by `audit --archive`, `purge --backup` or `local --final-dlq`; or an
+    /// A file of dead letters to show, written by `audit --save`, `purge --backup` or `local --final-dlq`; or an
     /// archive, s3://BUCKET[/PREFIX]
     #[arg(value_name = "FILE", conflicts_with_all = ["stacks", "prefix", "stage", "queue", "fleet", "folder"])]
     file: Option<PathBuf>,

@@ -196,7 +196,7 @@ async fn list_dead_letters(
     InQuery(selection): InQuery<Selection>,
     InQuery(paging): InQuery<dead_letters::Paging>,
 ) -> Answer {
-    at.reading.begin_if_never(&at.source);
+    at.reading.begin_if_never(&at.source, at.period);
     let body = at.blocking(move |at| dead_letters::body(at, &selection, paging)).await;
     let body = body.map_err(|trouble| trouble.leading_to(&at.path("letters")))?;
     at.page(Place::DeadLetters, "Dead letters", &body)
@@ -211,7 +211,7 @@ async fn reading_live(at: AtDeployment) -> Response {
 }
 
 async fn read_again(at: AtDeployment, InQuery(selection): InQuery<Selection>) -> Answer {
-    at.reading.begin(&at.source);
+    at.reading.begin(&at.source, at.period);
     to(&selection.address(&at.path("letters")))
 }
 
@@ -222,7 +222,7 @@ async fn show_cause(
 ) -> Answer {
     // The address may be opened in a new console.
     if at.reading.last_seen.seen().is_none() {
-        at.reading.begin_if_never(&at.source);
+        at.reading.begin_if_never(&at.source, at.period);
         let body = html! { div data-live=(at.path("letters/live")) { (dead_letters::progress(at.reading.progress().unwrap_or_default())) } };
         return at.page(Place::DeadLetters, "A cause", &body);
     }

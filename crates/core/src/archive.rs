@@ -15,7 +15,7 @@ use crate::deliver::{Outgoing, settle_one};
 use crate::events::Event;
 use crate::message::{Content, ReceivedMessage, Timestamp};
 use crate::ports::{Clock, EntryError, ObjectStore, Observer};
-pub use layout::{Death, Folder, Layout, Prefix, PrefixError, deployment_of};
+pub use layout::{Death, Layout, Prefix, PrefixError, deployment_of};
 pub use line::{ArchivedAttribute, ArchivedMessage};
 pub use omit::{OMITTED, Omit, OmitError};
 
@@ -93,7 +93,7 @@ impl<S: ObjectStore> Archive<S> {
         content: &Content,
     ) -> Result<(), EntryError> {
         let line = self.omit.applied(ArchivedMessage::of_final_record(received, content, death.at));
-        let key = self.layout.key(Folder::DeadLetters, death);
+        let key = self.layout.key(death);
         let object = gzip(&line);
         // Written, or there before: both are the same death.
         settle_one(|| self.store.create(&key, object.clone()), clock, end).await.map(drop)

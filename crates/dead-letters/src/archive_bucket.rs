@@ -5,7 +5,6 @@ mod backup;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use std::time::Duration;
 use chrono::NaiveDate;
 use flate2::read::GzDecoder;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use redeliver_core::archive::{Death, Folder, Layout, Prefix};
+use redeliver_core::archive::{Death, Layout, Prefix};
 use redeliver_core::deliver::settle_one;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, EntryError, Listing, ObjectStore, StoredObject};
@@ -60,27 +59,16 @@ pub struct ArchivedDeath {
 pub struct Found {
     /// The earliest first.
     pub deaths: Vec<ArchivedDeath>,
-    /// Dead letters that were sent back.
-    pub sent_back: Vec<ArchivedDeath>,
     /// Keys beside them that are not an archive's.
     pub not_ours: Vec<String>,
 }
 
-/// A dead letter that was read.
+/// An object that is not a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadDeath {
-    pub death: ArchivedDeath,
-    /// The id in its line; several deaths may have the same.
-    pub sqs_message_id: String,
-}
-
-/// Dead letters that were read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadDeaths {
-    /// Those whose lines were written, in their order.
-    pub deaths: Vec<ReadDeath>,
-    /// Keys of the others, with the reason, which has no value of theirs.
-    pub bad: Vec<(String, String)>,
+pub struct LeftOut {
+    pub key: String,
+    /// Without a value of the object.
+    pub why: String,
 }
 
 /// A request that S3 did not carry out.
@@ -92,14 +80,6 @@ pub struct ArchiveError {
     error: EntryError,
     /// The right that the request needs.
     right: &'static str,
-}
-
-impl ArchiveError {
-    /// S3's error.
-    #[must_use]
-    pub fn into_error(self) -> EntryError {
-        self.error
-    }
 }
 
 fn advice(error: &EntryError, right: &str) -> String {
@@ -144,12 +124,6 @@ enum BadObject {
     Line(BadLine),
 }
 
-/// A line without its line break.
-struct Line {
-    text: Vec<u8>,
-    sqs_message_id: String,
-}
-
 impl Period {
     fn contains(&self, at: Timestamp) -> bool {
         self.since.is_none_or(|since| since <= at) && self.until.is_none_or(|until| at < until)
@@ -164,10 +138,10 @@ impl Period {
 }
 
 impl ArchivedDeath {
-    /// The key of its object in a folder.
+    /// The key of its object.
     #[must_use]
-    pub fn key(&self, folder: Folder) -> String {
-        self.layout.key(folder, &self.death)
+    pub fn key(&self) -> String {
+        self.layout.key(&self.death)
     }
 }
 
@@ -196,27 +170,20 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
     pub async fn find(&self, period: Period) -> Result<Found, ArchiveError> {
         let mut found = Found::default();
         for layout in self.deployments().await? {
-            let sent_back: BTreeSet<_> =
-                self.deaths(&layout, Folder::SentBack, period).await?.0.into_iter().collect();
-            let (deaths, not_ours) = self.deaths(&layout, Folder::DeadLetters, period).await?;
-            found.not_ours.extend(not_ours);
-            for death in deaths {
-                let place = if sent_back.contains(&death) { &mut found.sent_back } else { &mut found.deaths };
-                place.push(ArchivedDeath { layout: Arc::clone(&layout), death });
-            }
+            self.find_in(&layout, period, &mut found).await?;
         }
         found.deaths.sort_by(|one, other| one.death.cmp(&other.death));
         Ok(found)
     }
 
-    /// The deaths of a folder in a period, and the keys there that are not an archive's.
-    async fn deaths(
+    /// Adds the dead letters of a deployment.
+    async fn find_in(
         &self,
-        layout: &Layout,
-        folder: Folder,
+        layout: &Arc<Layout>,
         period: Period,
-    ) -> Result<(Vec<Death>, Vec<String>), ArchiveError> {
-        let place = layout.days(folder);
+        found: &mut Found,
+    ) -> Result<(), ArchiveError> {
+        let place = layout.days();
         let days = self.list(&place, true).await?;
         let days = days.iter().filter(|day| {
             let date = day.strip_prefix(&place).and_then(|day| day.strip_prefix("date="));
@@ -225,54 +192,54 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
         });
         let listings = days.map(|day| self.list(day, false));
         let keys: Vec<_> = stream::iter(listings).buffered(CONCURRENT_LISTINGS).try_concat().await?;
-        let (mut deaths, mut not_ours) = (Vec::new(), Vec::new());
         for key in keys {
-            match layout.death(folder, &key) {
-                Some(death) if period.contains(death.at) => deaths.push(death),
+            match layout.death(&key) {
+                Some(death) if period.contains(death.at) => {
+                    found.deaths.push(ArchivedDeath { layout: Arc::clone(layout), death });
+                }
                 // The S3 console makes an empty object for a folder.
-                None if folder == Folder::DeadLetters && !key.ends_with('/') => not_ours.push(key),
+                None if !key.ends_with('/') => found.not_ours.push(key),
                 _ => {}
             }
         }
-        Ok((deaths, not_ours))
+        Ok(())
     }
 
-    /// Writes the line of each dead letter, in order. Tells how many are done.
+    /// Writes the line of each dead letter, in order, and reports how many are done. Returns the objects that are not dead
+    /// letters.
     ///
     /// # Errors
-    /// If S3 refuses to give one, or the output cannot be written. Objects that are not dead letters are returned, not errors.
+    /// If S3 refuses to give one, or the output cannot be written.
     pub async fn read(
         &self,
         deaths: Vec<ArchivedDeath>,
         output: &mut impl Write,
         progress: &dyn Fn(u64),
-    ) -> Result<ReadDeaths, Failure> {
-        let mut read = ReadDeaths::default();
+    ) -> Result<Vec<LeftOut>, Failure> {
         let reads = deaths.into_iter().map(|death| async move {
-            let key = death.key(Folder::DeadLetters);
+            let key = death.key();
             let line = self.line(&key).await;
-            (death, key, line)
+            (key, line)
         });
         let mut reads = stream::iter(reads).buffered(CONCURRENT_READS);
-        let mut done = 0;
-        while let Some((death, key, line)) = reads.next().await {
+        let (mut left_out, mut done) = (Vec::new(), 0);
+        while let Some((key, line)) = reads.next().await {
             match line? {
-                Ok(Line { text, sqs_message_id }) => {
-                    output.write_all(&text)?;
+                Ok(line) => {
+                    output.write_all(&line)?;
                     output.write_all(b"\n")?;
-                    read.deaths.push(ReadDeath { death, sqs_message_id });
                 }
-                Err(why) => read.bad.push((key, why.to_string())),
+                Err(why) => left_out.push(LeftOut { key, why: why.to_string() }),
             }
             done += 1;
             progress(done);
         }
         output.flush()?;
-        Ok(read)
+        Ok(left_out)
     }
 
     /// The line of an object.
-    async fn line(&self, key: &str) -> Result<Result<Line, BadObject>, ArchiveError> {
+    async fn line(&self, key: &str) -> Result<Result<Vec<u8>, BadObject>, ArchiveError> {
         match self.get(key).await {
             Ok(Some(object)) => Ok(line_of(&object.content)),
             Ok(None) => Ok(Err(BadObject::Gone)),
@@ -315,14 +282,6 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
         self.settled(key, "s3:PutObject", || self.store.create(key, content.to_vec())).await
     }
 
-    /// Replaces this version of an object; false if there is another version, or none.
-    ///
-    /// # Errors
-    /// If S3 refuses. It may be replaced nevertheless if there was no answer.
-    pub async fn replace(&self, key: &str, version: &str, content: &[u8]) -> Result<bool, ArchiveError> {
-        self.settled(key, "s3:PutObject", || self.store.replace(key, version, content.to_vec())).await
-    }
-
     async fn settled<R, F: Future<Output = Result<R, EntryError>>>(
         &self,
         key: &str,
@@ -334,8 +293,8 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
     }
 }
 
-/// The one line of an object, if it is a dead letter.
-fn line_of(content: &[u8]) -> Result<Line, BadObject> {
+/// The one line of an object without its line break, if it is a dead letter.
+fn line_of(content: &[u8]) -> Result<Vec<u8>, BadObject> {
     let mut text = Vec::new();
     GzDecoder::new(content)
         .take(LINE_BYTES_MAX as u64 + 1)
@@ -348,6 +307,6 @@ fn line_of(content: &[u8]) -> Result<Line, BadObject> {
     if line.contains(&b'\n') {
         return Err(BadObject::SeveralLines);
     }
-    let message = read_line(line, Timestamp::UNIX_EPOCH).map_err(BadObject::Line)?;
-    Ok(Line { text: line.to_vec(), sqs_message_id: message.sqs_message_id })
+    read_line(line, Timestamp::UNIX_EPOCH).map_err(BadObject::Line)?;
+    Ok(line.to_vec())
 }

@@ -1,4 +1,4 @@
-//! `--backup`: lines that `audit --archive` and `purge --backup` wrote, as the messages that a redrive would have sent
+//! `--backup`: lines that `audit --save` and `purge --backup` wrote, as the messages that a redrive would have sent
 //! back.
 
 use redeliver_core::message::metadata::GENERATION_MAX;
@@ -66,7 +66,7 @@ impl Backup {
                 BadLine::AnotherKind | BadLine::Message => "; messages are sent without --backup",
                 _ => "",
             };
-            format!("not a line of `audit --archive` or `purge --backup`: {why}{hint}")
+            format!("not a line of `audit --save` or `purge --backup`: {why}{hint}")
         })?;
         if received.queue_arn == self.to {
             return Err(OWN_QUEUE.to_owned());

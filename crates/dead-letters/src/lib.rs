@@ -1,14 +1,12 @@
 //! Dead letters: read without consuming them, grouped, and sent back, archived or deleted.
 //!
 //! A [`Reader`] reads a DLQ, or a file of dead letters ([`FileQueue`]), and hides the messages that it has read. An
-//! [`archive_bucket`] is read into such a file; an [`archive_queue`] is one whose deletions are marks in the archive. Each
-//! message becomes a [`DeadLetterRecord`], which a [`Pick`] selects or not. Selected ones are counted in [`groups`],
-//! written to an [`Archive`] (a file), sent back by a [`redrive`] or deleted by a [`purge`]. Nothing here prints: callers
-//! get values.
+//! [`archive_bucket`] is read into such a file. Each message becomes a [`DeadLetterRecord`], which a [`Pick`] selects or
+//! not. Selected ones are counted in [`groups`], written to an [`Archive`] (a file), sent back by a [`redrive`] or deleted
+//! by a [`purge`]. Nothing here prints: callers get values.
 
 mod archive;
 pub mod archive_bucket;
-pub mod archive_queue;
 mod backup;
 pub mod blocked;
 pub mod edit;

@@ -95,13 +95,9 @@ impl Pick {
         if self.set.as_ref().is_some_and(|set| !set.contains(&record.message.sqs_message_id)) {
             return Ok(Choice::NotPicked);
         }
-        let ids: Vec<_> = self.ids.iter().filter(|id| is_meant(record, id)).cloned().collect();
-        let by_id = self.ids.is_empty() || !ids.is_empty();
-        self.found.ids.borrow_mut().extend(ids);
-        let by_group = self.group.as_ref().is_none_or(|group| *group == record.fingerprint);
-        self.found.group.set(self.found.group.get() || by_group);
+        let is_named = self.observe(record);
         match &self.filter {
-            Some(filter) if by_id && by_group => {
+            Some(filter) if is_named => {
                 let choice = filter.matches(&record.message.sqs_message_id, &record.document())?;
                 match &choice {
                     Choice::NotJudged(why) => self.found.not_judged.borrow_mut().add(record, why.clone()),
@@ -109,9 +105,20 @@ impl Pick {
                 }
                 Ok(choice)
             }
-            _ if by_id && by_group => Ok(Choice::Picked),
+            _ if is_named => Ok(Choice::Picked),
             _ => Ok(Choice::NotPicked),
         }
+    }
+
+    /// Records that a dead letter is there, for [`Pick::missing`]. Returns true if it has an id and a group that are named,
+    /// or none are.
+    pub fn observe(&self, record: &DeadLetterRecord) -> bool {
+        let ids: Vec<_> = self.ids.iter().filter(|id| is_meant(record, id)).cloned().collect();
+        let by_id = self.ids.is_empty() || !ids.is_empty();
+        self.found.ids.borrow_mut().extend(ids);
+        let by_group = self.group.as_ref().is_none_or(|group| *group == record.fingerprint);
+        self.found.group.set(self.found.group.get() || by_group);
+        by_id && by_group
     }
 
     /// Returns an error if the filter failed on every message.

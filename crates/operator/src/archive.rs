@@ -8,26 +8,20 @@ use clap::Args;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_aws::archive::{AccountId, S3Bucket, bucket_of_uri};
-use redeliver_core::archive::{Folder, Layout, Prefix};
+use redeliver_core::archive::{Layout, Prefix};
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::FileQueue;
-use redeliver_dead_letters::archive_bucket::{ArchiveBucket, Found, Period, ReadDeath, ReadDeaths};
-use redeliver_dead_letters::archive_queue::{ArchiveQueue, Lease};
-use uuid::Uuid;
+use redeliver_dead_letters::archive_bucket::{ArchiveBucket, Found, LeftOut, Period};
 
 use crate::Failure;
-use crate::dead_letter_source::DeadLetters;
 use crate::queues::Connection;
 use crate::terminal::stderr;
 use crate::terminal::units::{counted, grouped};
 
 /// Bad objects that are named; the others are counted.
 const NAMED_MAX: usize = 20;
-
-/// The time for which the final DLQ keeps a dead letter: SQS's longest.
-const FINAL_DLQ_KEEPS: TimeDelta = TimeDelta::days(14);
 
 /// The period of an archive to read.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -39,9 +33,6 @@ pub struct PeriodArgs {
     /// With s3://: only what died before this time; written as --since
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub until: Option<Moment>,
-    /// With s3://: also the dead letters that were sent back
-    #[arg(long)]
-    pub sent_back: bool,
     #[command(flatten)]
     pub owner: BucketOwnerArgs,
 }
@@ -75,7 +66,7 @@ fn moment(text: &str) -> Result<Moment, String> {
 impl PeriodArgs {
     /// True if no option is given.
     pub const fn is_default(&self) -> bool {
-        self.is_everything() && !self.sent_back && self.owner.bucket_owner.is_none()
+        self.is_everything() && self.owner.bucket_owner.is_none()
     }
 
     const fn is_everything(&self) -> bool {
@@ -158,113 +149,48 @@ impl ArchiveUri {
         }
     }
 
+    /// Checks that a file of its dead letters can be sent: all are of one deployment, whose queue they go back to.
+    pub async fn check_single_deployment(
+        &self,
+        connection: &Connection,
+        owner: BucketOwnerArgs,
+    ) -> Result<(), Failure> {
+        let deployments = self.open(connection, owner.bucket_owner).await?.deployments().await;
+        let deployments = deployments.map_err(|error| self.failed(error))?;
+        if deployments.len() < 2 {
+            return Ok(());
+        }
+        let address = |layout: &Arc<Layout>| {
+            let folder = layout.days();
+            format!("s3://{}/{}", self.bucket, folder.trim_end_matches('/'))
+        };
+        let addresses: Vec<_> = deployments.iter().map(address).collect();
+        Err(format!(
+            "{}: it has the dead letters of several deployments; name one of {}",
+            self.uri,
+            addresses.join(", ")
+        )
+        .into())
+    }
+
+    /// Nothing is sent from an archive itself; this sentence says what to do instead.
+    pub fn how_to_send(&self) -> String {
+        let uri = &self.uri;
+        format!(
+            "{uri} is an archive, which can only be read: write its dead letters to a file with `redeliver audit {uri} \
+             --save FILE`, then send them with `redeliver redrive FILE --to QUEUE --apply`"
+        )
+    }
+
     /// Reads the dead letters of a period into a file without a name.
     pub async fn read(&self, period: PeriodArgs, connection: &Connection) -> Result<FileQueue, Failure> {
         let archive = self.open(connection, period.owner.bucket_owner).await?;
-        Ok(self.read_from(&archive, period, &self.uri).await?.0)
-    }
-
-    /// Reads the dead letters that are to be sent back, perhaps of one group. With `applied` it takes the lease: no other
-    /// run may send from this archive until it is released.
-    pub async fn read_to_send(
-        &self,
-        period: PeriodArgs,
-        group: Option<&str>,
-        connection: &Connection,
-        applied: bool,
-    ) -> Result<DeadLetters, Failure> {
-        if period.sent_back {
-            return Err("--sent-back cannot send: to send a message once more, delete its mark below sent-back/, and \
-                        name a new journal"
-                .into());
-        }
-        let archive = self.open(connection, period.owner.bucket_owner).await?;
-        let layout = self.one_deployment(&archive).await?;
-        let archive = ArchiveBucket { deployment: Some(layout.deployment.clone()), ..archive };
-        // However the address was written: the journal is named after it.
-        let arn = format!("s3://{}/{}", self.bucket, layout.days(Folder::DeadLetters));
-        if !applied {
-            let (lines, read) = self.read_from(&archive, period, &arn).await?;
-            self.warn_of_letters_still_queued(&read, group);
-            return Ok(DeadLetters::File(lines));
-        }
-        let run = Uuid::new_v4().to_string();
-        let lease = Lease::acquire(archive.clone(), &layout, run).await;
-        let lease = lease.map_err(|error| self.failed(error))?;
-        match lease.during(self.read_from(&archive, period, &arn)).await {
-            Ok((lines, read)) => {
-                self.warn_of_letters_still_queued(&read, group);
-                Ok(DeadLetters::Archive(Box::new(ArchiveQueue::new(lines, read, lease))))
-            }
-            Err(error) => {
-                lease.release(None).await;
-                Err(error)
-            }
-        }
-    }
-
-    /// Warns of dead letters that the final DLQ still has.
-    fn warn_of_letters_still_queued(&self, read: &[ReadDeath], group: Option<&str>) {
-        let since = SystemClock.now() - FINAL_DLQ_KEEPS;
-        let deaths = read.iter().map(|read| &read.death.death);
-        let of_group = deaths.filter(|death| group.is_none_or(|group| death.fingerprint == group));
-        let count = of_group.filter(|death| since <= death.at).count() as u64;
-        if count > 0 {
-            stderr::warning(format_args!(
-                "{}: {} of the last 14 days: unless it was purged or redriven, each is in the final DLQ, too, and would \
-                 exist twice. Redrive those from there, and the others from here with --until {}",
-                self.uri,
-                counted(count, "dead letter"),
-                since.format("%Y-%m-%d")
-            ));
-        }
-    }
-
-    /// The archive's only deployment; an error names them if there are several.
-    async fn one_deployment(
-        &self,
-        archive: &ArchiveBucket<S3Bucket, SystemClock>,
-    ) -> Result<Arc<Layout>, Failure> {
-        let deployments = archive.deployments().await.map_err(|error| self.failed(error))?;
-        match &deployments[..] {
-            [one] => Ok(Arc::clone(one)),
-            [] => Err(self.without_archive()),
-            several => {
-                let address = |layout: &Arc<Layout>| {
-                    let folder = layout.days(Folder::DeadLetters);
-                    format!("s3://{}/{}", self.bucket, folder.trim_end_matches('/'))
-                };
-                let addresses: Vec<_> = several.iter().map(address).collect();
-                Err(format!(
-                    "{}: it has the dead letters of several deployments; name one of {}",
-                    self.uri,
-                    addresses.join(", ")
-                )
-                .into())
-            }
-        }
-    }
-
-    async fn read_from(
-        &self,
-        archive: &ArchiveBucket<S3Bucket, SystemClock>,
-        period: PeriodArgs,
-        arn: &str,
-    ) -> Result<(FileQueue, Vec<ReadDeath>), Failure> {
         let now = SystemClock.now();
-        let bounds = period.period(now)?;
-        let Found { mut deaths, sent_back, not_ours } =
-            archive.find(bounds).await.map_err(|error| self.failed(error))?;
-        let is_empty = deaths.is_empty() && sent_back.is_empty() && not_ours.is_empty();
+        let found = archive.find(period.period(now)?).await;
+        let Found { deaths, not_ours } = found.map_err(|error| self.failed(error))?;
+        let is_empty = deaths.is_empty() && not_ours.is_empty();
         if is_empty && archive.deployments().await.map_err(|error| self.failed(error))?.is_empty() {
             return Err(self.without_archive());
-        }
-        if period.sent_back {
-            deaths.extend(sent_back);
-            deaths.sort_by(|one, other| one.death.cmp(&other.death));
-        } else if !sent_back.is_empty() {
-            let left_out = counted(sent_back.len() as u64, "dead letter");
-            stderr::remark(format_args!("{}: {left_out} left out: sent back before (--sent-back)", self.uri));
         }
         let objects = counted(deaths.len() as u64, "object");
         let hint = if period.is_everything() { "; --since and --until read only a part" } else { "" };
@@ -276,17 +202,20 @@ impl ArchiveUri {
         let read = archive.read(deaths, &mut output, &|done| bar.set_position(done)).await;
         drop(output);
         bar.finish_and_clear();
-        let ReadDeaths { bad, deaths } = read.map_err(|error| self.failed(error))?;
-        let not_ours = not_ours.into_iter().map(|key| (key, "its key is not one of an archive".to_owned()));
-        let bad: Vec<_> = not_ours.chain(bad).collect();
-        for (key, why) in bad.iter().take(NAMED_MAX) {
+        let bad = read.map_err(|error| self.failed(error))?;
+        let not_ours = not_ours
+            .into_iter()
+            .map(|key| LeftOut { key, why: "its key is not one of an archive".to_owned() });
+        let left_out: Vec<_> = not_ours.chain(bad).collect();
+        for LeftOut { key, why } in left_out.iter().take(NAMED_MAX) {
             stderr::warning(format_args!("s3://{}/{key}: left out: {why}", self.bucket));
         }
-        if bad.len() > NAMED_MAX {
-            stderr::warning(format_args!("{}: {} objects are left out", self.uri, grouped(bad.len() as u64)));
+        if left_out.len() > NAMED_MAX {
+            let count = grouped(left_out.len() as u64);
+            stderr::warning(format_args!("{}: {count} objects are left out", self.uri));
         }
-        let queue = FileQueue::open(file, &self.uri, arn, now)?;
-        Ok((queue.with_unreadable(bad.into_iter().map(|(key, _)| key)), deaths))
+        let queue = FileQueue::open(file, &self.uri, &self.uri, now)?;
+        Ok(queue.with_unreadable(left_out.into_iter().map(|LeftOut { key, .. }| key)))
     }
 
     fn failed(&self, error: impl std::fmt::Display) -> Failure {
@@ -294,13 +223,12 @@ impl ArchiveUri {
     }
 
     fn without_archive(&self) -> Failure {
-        let folder: &str = Folder::DeadLetters.into();
         let place = Layout::deployments(&self.prefix);
         let (place, what) = match &self.deployment {
             Some(deployment) => {
                 (format!("{place}deployment={deployment}/"), "deployment's name: the final DLQ's".to_owned())
             }
-            None => (place, format!("prefix, which is the part before {folder}/")),
+            None => (place, "prefix, which is the part before dead-letters/".to_owned()),
         };
         format!("{}: there is no archive: no object is in {place}; check the {what}", self.uri).into()
     }
@@ -344,12 +272,8 @@ mod tests {
         for wrong in ["", "yesterday", "2026-13-01", "27.11.2026"] {
             assert!(moment(wrong).unwrap_err().starts_with("write a day such as"), "{wrong}");
         }
-        let backwards = PeriodArgs {
-            since: moment("1d").ok(),
-            until: moment("2d").ok(),
-            sent_back: false,
-            ..PeriodArgs::default()
-        };
+        let backwards =
+            PeriodArgs { since: moment("1d").ok(), until: moment("2d").ok(), ..PeriodArgs::default() };
         let error = backwards.period(Timestamp::UNIX_EPOCH + TimeDelta::days(9)).unwrap_err();
         assert_eq!(error.to_string(), "--since is not before --until: nothing is in between");
     }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use redeliver_aws::SystemClock;
-use redeliver_aws::archive::S3Bucket;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
@@ -15,7 +14,6 @@ use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
     VisibilityControl,
 };
-use redeliver_dead_letters::archive_queue::{ArchiveQueue, Lease};
 use redeliver_dead_letters::{BadLines, FileQueue, Retention};
 
 use crate::Failure;
@@ -29,16 +27,14 @@ use crate::terminal::units::{counted, grouped};
 /// A DLQ, or a file of dead letters.
 #[derive(Clone, Debug, Args)]
 pub struct DeadLetterSource {
-    /// A file of dead letters instead of a DLQ, written by `audit --archive`, `purge --backup` or `local --final-dlq`;
-    /// `-` is standard input, and s3://BUCKET[/PREFIX] an archive
+    /// A file of dead letters instead of a DLQ, written by `audit --save`, `purge --backup` or `local --final-dlq`; `-` is
+    /// standard input, and for `audit` s3://BUCKET[/PREFIX] an archive
     #[arg(
         value_name = "FILE",
         group = "OneQueue",
         conflicts_with_all = ["queue", "stack", "prefix", "stage", "force"]
     )]
     pub file: Option<PathBuf>,
-    #[command(flatten)]
-    pub period: PeriodArgs,
     #[command(flatten)]
     pub queue: DeadLetterQueue,
 }
@@ -53,14 +49,11 @@ pub struct OpenSource {
     pub retention: Option<Retention>,
 }
 
-/// The dead letters of a queue, a file or an archive.
+/// The dead letters of a queue, of a file, or as they were read from an archive.
 #[derive(Debug)]
 pub enum DeadLetters {
     Queue(SqsQueue),
-    /// Or what was read from an archive, which stays as it is.
     File(FileQueue),
-    /// They are sent back, and marked.
-    Archive(Box<ArchiveQueue<S3Bucket, SystemClock>>),
 }
 
 impl DeadLetters {
@@ -69,31 +62,28 @@ impl DeadLetters {
         match self {
             Self::Queue(_) => None,
             Self::File(file) => Some(file),
-            Self::Archive(archive) => Some(archive.lines()),
-        }
-    }
-
-    /// The lease, if they are sent back from an archive.
-    pub fn lease(&self) -> Option<&Lease<S3Bucket, SystemClock>> {
-        match self {
-            Self::Archive(archive) => Some(archive.lease()),
-            _ => None,
         }
     }
 }
 
 impl DeadLetterSource {
-    pub async fn open(&self) -> Result<OpenSource, Failure> {
-        let archive = self.file.as_deref().and_then(ArchiveUri::of).transpose()?;
-        if archive.is_none() && !self.period.is_default() {
+    /// The archive, if it is one.
+    pub fn archive(&self) -> Result<Option<ArchiveUri>, Failure> {
+        self.file.as_deref().and_then(ArchiveUri::of).transpose()
+    }
+
+    /// Opens a queue or a file, or reads the period of an archive.
+    pub async fn open(&self, period: PeriodArgs) -> Result<OpenSource, Failure> {
+        let archive = self.archive()?;
+        if archive.is_none() && !period.is_default() {
             return Err(
-                "--since, --until and --sent-back are for an archive, s3://BUCKET[/PREFIX]; for others select by \
-                        `--where '.sent_at >= \"2026-11-27\"'`"
+                "--since, --until and --bucket-owner are for an archive, s3://BUCKET[/PREFIX]; for others select by \
+                 `--where '.sent_at >= \"2026-11-27\"'`"
                     .into(),
             );
         }
         if let Some(archive) = archive {
-            let queue = archive.read(self.period, &self.queue.connection).await?;
+            let queue = archive.read(period, &self.queue.connection).await?;
             let name = queue.name().to_owned();
             return Ok(OpenSource { dead_letters: DeadLetters::File(queue), name, retention: None });
         }
@@ -125,7 +115,7 @@ pub fn open_file(path: &Path) -> Result<FileQueue, Failure> {
         let (line, why) =
             queue.bad_lines().first.first().map_or((1, ""), |(line, why)| (*line, why.as_str()));
         return Err(format!(
-            "{name}: no line is a dead letter as written by `audit --archive`, `purge --backup` or `local \
+            "{name}: no line is a dead letter as written by `audit --save`, `purge --backup` or `local \
              --final-dlq`; line {line}: {why}"
         )
         .into());
@@ -168,7 +158,6 @@ impl QueueSender for DeadLetters {
         match self {
             Self::Queue(queue) => queue.send_batch(batch).await,
             Self::File(file) => file.send_batch(batch).await,
-            Self::Archive(archive) => archive.send_batch(batch).await,
         }
     }
 }
@@ -181,7 +170,6 @@ impl VisibilityControl for DeadLetters {
         match self {
             Self::Queue(queue) => queue.change_visibility_batch(entries).await,
             Self::File(file) => file.change_visibility_batch(entries).await,
-            Self::Archive(archive) => archive.change_visibility_batch(entries).await,
         }
     }
 }
@@ -191,7 +179,6 @@ impl QueueDepth for DeadLetters {
         match self {
             Self::Queue(queue) => queue.depth().await,
             Self::File(file) => file.depth().await,
-            Self::Archive(archive) => archive.depth().await,
         }
     }
 }
@@ -201,7 +188,6 @@ impl Queue for DeadLetters {
         match self {
             Self::Queue(queue) => queue.receive(request).await,
             Self::File(file) => file.receive(request).await,
-            Self::Archive(archive) => archive.receive(request).await,
         }
     }
 
@@ -209,7 +195,6 @@ impl Queue for DeadLetters {
         match self {
             Self::Queue(queue) => queue.take_unreadable(),
             Self::File(file) => file.take_unreadable(),
-            Self::Archive(archive) => archive.take_unreadable(),
         }
     }
 
@@ -217,7 +202,6 @@ impl Queue for DeadLetters {
         match self {
             Self::Queue(queue) => queue.delete_batch(handles).await,
             Self::File(file) => file.delete_batch(handles).await,
-            Self::Archive(archive) => archive.delete_batch(handles).await,
         }
     }
 
@@ -225,7 +209,6 @@ impl Queue for DeadLetters {
         match self {
             Self::Queue(queue) => queue.arn(),
             Self::File(file) => file.arn(),
-            Self::Archive(archive) => archive.arn(),
         }
     }
 
@@ -233,7 +216,6 @@ impl Queue for DeadLetters {
         match self {
             Self::Queue(queue) => queue.url(),
             Self::File(file) => file.url(),
-            Self::Archive(archive) => archive.url(),
         }
     }
 }

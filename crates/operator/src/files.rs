@@ -35,7 +35,7 @@ pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
 pub fn unreadable(path: &Path, error: &io::Error) -> FileError {
     // A command that reads archives does not look for a file of that name.
     let hint = if path.starts_with("s3:/") {
-        "; this command does not read an archive: write its messages to a file with `redeliver redrive s3://… -o FILE`"
+        "; this command does not read an archive: write its dead letters to a file with `redeliver audit s3://… --save FILE`"
     } else {
         ""
     };

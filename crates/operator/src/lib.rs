@@ -9,6 +9,7 @@
 pub mod archive;
 pub mod dead_letter;
 pub mod dead_letter_source;
+pub mod file_journals;
 pub mod files;
 pub mod fleet;
 pub mod http_server;

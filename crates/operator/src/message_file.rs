@@ -29,7 +29,7 @@ pub enum Form {
     Body(Box<MessageSchema>),
     /// Anything that SQS and this check accept, even if it is not a message.
     Anything(fn(&OutgoingMessage) -> Result<(), String>),
-    /// A dead letter, as `audit --archive` and `purge --backup` write it.
+    /// A dead letter, as `audit --save` and `purge --backup` write it.
     Backup(Box<Backup>),
 }
 

@@ -14,7 +14,7 @@ mod summary;
 pub use confirmed::{Confirmed, Digest};
 pub use journal::{Journal, open as open_journal};
 pub use reader::{Checked, Numbered, Rules, Step};
-pub use restore::{ids_in, journal_of, restore};
+pub use restore::{ids_in, restore};
 pub use sender::{Sender, Watcher, count};
 pub use summary::{Stopped, Summary};
 

@@ -51,7 +51,7 @@ pub fn deleted_soon(
     let (first, them) = if count == 1 { (first, "it") } else { (format!("the first {first}"), "them") };
     Some(format!(
         "SQS deletes {} within {within}, {first}: send {them} back (`redeliver redrive`), or keep {them} (`redeliver \
-         audit --archive`).",
+         audit --save`).",
         counted(count, "dead letter")
     ))
 }

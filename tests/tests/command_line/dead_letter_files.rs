@@ -125,8 +125,13 @@ fn what_cannot_be_a_file_of_dead_letters_is_refused_with_what_to_do() {
         (&["redrive", dead.name(), "--stack", "s"], "cannot be used with"),
         (
             &["send", "s3://letters/prod", "--backup", "--queue", "orders"],
-            "send its messages back by `redeliver redrive s3://letters/prod --to orders`",
+            "with `redeliver audit s3://letters/prod --save FILE`, then send them with `redeliver redrive FILE --to QUEUE --apply`",
         ),
+        (
+            &["redrive", "s3://letters/prod", "--to", "orders", "--apply"],
+            "with `redeliver audit s3://letters/prod --save FILE`, then send them with `redeliver redrive FILE --to QUEUE --apply`",
+        ),
+        (&["redrive", dead.name(), "--since", "2d", "-o", "new.jsonl"], "unexpected argument '--since'"),
         (&["console", "absent.jsonl"], "absent.jsonl: cannot be read: No such file"),
         (&["console", "-"], "can be read only once"),
         (&["console", orders.name()], "no line is a dead letter"),

@@ -1,5 +1,6 @@
 //! The `redeliver` program as a person or a pipeline uses it: output, files, exit codes.
 
+mod archive;
 mod check;
 mod check_messages;
 mod dead_letter_files;

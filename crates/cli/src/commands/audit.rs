@@ -12,6 +12,7 @@ mod html;
 mod known_causes;
 mod over_time;
 mod report;
+mod save;
 mod show;
 mod table;
 mod view;
@@ -28,10 +29,11 @@ use redeliver_core::ports::{Clock as _, Queue as _};
 pub use arguments::{Arguments, Format};
 use auditor::{Audited, Auditor, Progress};
 use report::{Context, Tally};
+use save::Save;
 pub(crate) use table::groups_for_people;
 use view::View;
 
-use redeliver_dead_letters::{Archive, KnownCauses, Pick};
+use redeliver_dead_letters::{KnownCauses, Pick};
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter::Showing;
 use redeliver_operator::dead_letter_source::OpenSource;
@@ -44,10 +46,8 @@ use redeliver_operator::terminal::stderr;
 /// Reads the queue and prints a report.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let audited = run(arguments).await?;
-    let Audited { report, missing, output_closed, still_hidden, remark, .. } = &audited;
-    if let Some(remark) = remark {
-        stderr::warning(remark);
-    }
+    let Audited { report, missing, output_closed, still_hidden, remarks, .. } = &audited;
+    remarks.iter().for_each(stderr::warning);
     not_judged_in_words(&report.not_judged).iter().for_each(stderr::warning);
     // The table on standard output has the sentence already.
     let says_it_itself =
@@ -102,7 +102,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     };
     let interrupt = signals::interrupted("interrupted: giving the messages back")?;
     let mut stop = Box::pin(interrupt.requested());
-    let opened = select(stop.as_mut(), Box::pin(arguments.source.open())).await;
+    let opened = select(stop.as_mut(), Box::pin(open(arguments))).await;
     let OpenSource { dead_letters, name, retention } = match opened {
         Either::Left(_) => return Err("interrupted before anything was read".into()),
         Either::Right((opened, _)) => opened?,
@@ -118,7 +118,8 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         .as_deref()
         .map(|path| KnownCauses::read(path, dead_letters.arn()))
         .transpose()?;
-    let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
+    let archive_read_at = arguments.source.archive()?.map(|_| context.now);
+    let save = arguments.save.as_deref().map(|path| Save::create(path, archive_read_at)).transpose()?;
     let mut output = output(arguments)?;
     let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}";
     let bar = stderr::progress(ProgressBar::new(0), template);
@@ -133,7 +134,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         pick,
         max: arguments.selection.max(),
         tally: Tally::new(context),
-        archive,
+        save,
         view: view(arguments, known.as_ref()),
         output: &mut output,
     };
@@ -148,6 +149,16 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         audited.has_new_causes = remember(arguments, known, path, &audited)?;
     }
     Ok(audited)
+}
+
+async fn open(arguments: &Arguments) -> Result<OpenSource, Failure> {
+    let source = &arguments.source;
+    if arguments.save.is_some()
+        && let Some(archive) = source.archive()?
+    {
+        archive.check_single_deployment(&source.queue.connection, arguments.period.owner).await?;
+    }
+    source.open(arguments.period).await
 }
 
 /// Prints the new causes, unless they are the output itself, and remembers them. Returns true if there are any.

@@ -14,14 +14,15 @@ pub use arguments::Arguments;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Queue as _, is_fifo};
-use redeliver_dead_letters::archive_queue::{Lease, Leased};
 use redeliver_dead_letters::files::sync_directory_of;
 use redeliver_dead_letters::redrive::{
     Early, Edit, Ending, Journal, Limits, Plan, Progress, Redrive, RedriveReport, plan_id,
 };
 
 use redeliver_operator::Failure;
+use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::DeadLetters;
+use redeliver_operator::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
 use redeliver_operator::files::read_schema;
 use redeliver_operator::queues::account;
 use redeliver_operator::sentences::{picked_without_members, still_hidden};
@@ -31,10 +32,6 @@ use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::span;
 use report_text::Way;
-
-const UNFINISHED_ELSEWHERE: &str = "the last run that sent from this archive was killed, or could not mark all that it sent, \
-    and its journal is not here. Run its command in its directory, which repeats at most 100 messages; or name a new journal \
-    with --journal, which repeats at most 160";
 
 /// Prints the plan, or with `--apply` the report of its run.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -47,27 +44,15 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Returns the result, and sentences about ids and groups that were named and not found.
 async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Failure> {
     arguments.printing.check()?;
+    if let Some(archive) = arguments.from.archive()? {
+        return Err(archive.how_to_send().into());
+    }
     let plan = plan_of(arguments)?;
-    if let Some(path) = arguments.written()? {
-        let from = arguments.from.open().await?.dead_letters;
-        return write(arguments, &plan, &from, path).await;
-    }
-    let from = open_to_send(arguments).await?;
-    let sent = send(arguments, plan, &from).await;
-    if let Some(lease) = from.lease() {
-        lease.release(sent.as_ref().ok().map(|(report, _)| report)).await;
-    }
-    sent
-}
-
-async fn open_to_send(arguments: &Arguments) -> Result<DeadLetters, Failure> {
-    match arguments.archive()? {
-        Some(archive) => {
-            let (from, group) = (&arguments.from, arguments.selection.group.as_deref());
-            let applied = arguments.apply.is_wanted();
-            archive.read_to_send(from.period, group, &from.queue.connection, applied).await
-        }
-        None => Ok(arguments.from.open().await?.dead_letters),
+    let written = arguments.written()?;
+    let from = arguments.from.open(PeriodArgs::default()).await?.dead_letters;
+    match written {
+        Some(path) => write(arguments, &plan, &from, path).await,
+        None => send(arguments, plan, &from).await,
     }
 }
 
@@ -76,6 +61,11 @@ async fn send(
     plan: Plan,
     from: &DeadLetters,
 ) -> Result<(RedriveReport, Vec<String>), Failure> {
+    if let Some(file) = arguments.regular_file()
+        && arguments.journal.is_none()
+    {
+        check_not_begun(&journal_of_send(file), "redeliver send --backup")?;
+    }
     let connection = &arguments.from.queue.connection;
     let to = match &arguments.to {
         Some(address) => connection.find(address).await?,
@@ -108,7 +98,7 @@ async fn send(
     bar.enable_steady_tick(Duration::from_millis(100));
     let redrive = Redrive {
         dlq: from,
-        source: &Leased { queue: &to.queue, lease: from.lease() },
+        source: &to.queue,
         clock: &SystemClock,
         plan,
         can_come_back,
@@ -121,19 +111,13 @@ async fn send(
         interrupted: &|| stop.is_requested(),
         progress: &|progress| show(&bar, progress),
     };
-    let follows_unfinished = from.lease().is_some_and(Lease::follows_unfinished);
     let (from, to) = (from.arn(), to.queue.arn());
     let verb = arguments.apply.verb("sending back", "would send back");
     account::announce(connection, to, format_args!("{verb} from {from} to {to}")).await;
     let (report, is_first_run) = if arguments.apply.is_wanted() {
-        // The same options give the same name, so that the same command finds what it has begun.
         let id = id_of(arguments, from, to);
-        let path = arguments
-            .journal
-            .clone()
-            .unwrap_or_else(|| PathBuf::from(format!("redeliver-redrive-{id}.jsonl")));
-        let needs_its_journal = arguments.journal.is_none() && follows_unfinished;
-        let mut journal = open_journal(&path, [&id, from, to], needs_its_journal)?;
+        let path = journal_path(arguments, &id);
+        let mut journal = Journal::open(&path, &id, from, to)?;
         stderr::remark(format_args!("journal: {}", path.display()));
         let is_first_run = journal.is_new();
         (redrive.apply(&mut journal).await?, is_first_run)
@@ -145,22 +129,10 @@ async fn send(
         (report, true)
     };
     bar.finish_and_clear();
-    // Only the first run over the whole queue can tell that a message is missing.
-    let knows = report.is_covered() && is_first_run;
+    // Only the first run over the whole queue can tell that a message is missing. In a file all stay.
+    let knows = report.is_covered() && (is_first_run || !can_come_back);
     let missing = if knows { plan.pick.missing() } else { Vec::new() };
     Ok((report, missing))
-}
-
-/// Opens the journal; if it must be that of the unfinished run before, nothing is started without it.
-fn open_journal(path: &Path, [id, from, to]: [&str; 3], is_of_unfinished: bool) -> Result<Journal, Failure> {
-    if is_of_unfinished && !path.exists() {
-        return Err(UNFINISHED_ELSEWHERE.into());
-    }
-    let journal = Journal::open(path, id, from, to)?;
-    if is_of_unfinished && !journal.is_unfinished() {
-        return Err(UNFINISHED_ELSEWHERE.into());
-    }
-    Ok(journal)
 }
 
 /// Writes the messages to a new file instead of sending them. A run that fails or is interrupted removes the file; one
@@ -248,8 +220,22 @@ fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
     })
 }
 
-/// The id of a redrive: depends on the messages and the queues, not on the rate or `--max`.
+/// The journal that is named, the file's own, or one that is named after the plan, so that the same command finds what it
+/// has begun.
+fn journal_path(arguments: &Arguments, id: &str) -> PathBuf {
+    match (&arguments.journal, arguments.regular_file()) {
+        (Some(path), _) => path.clone(),
+        (None, Some(file)) => journal_of_redrive(file),
+        (None, None) => PathBuf::from(format!("redeliver-redrive-{id}.jsonl")),
+    }
+}
+
+/// The id of a redrive: depends on the messages and the queues, not on the rate or `--max`. All redrives of a file to a
+/// queue have the same, and so the same journal: nothing of it is sent twice, whatever they select.
 fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
+    if arguments.regular_file().is_some() {
+        return plan_id(&[from, to]);
+    }
     let or_none = |text: &Option<String>| text.clone().unwrap_or_default();
     let selection = &arguments.selection;
     let mut ids = selection.ids.clone();
@@ -301,39 +287,4 @@ fn print(arguments: &Arguments, report: &RedriveReport, missing: &[String]) -> R
         Ending::Done if !missing.is_empty() => Ending::Left.code(),
         ending => ending.code(),
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use redeliver_dead_letters::redrive::Entry;
-
-    use super::*;
-
-    /// Any other journal does not know what the run before has sent, so all of that would be sent twice.
-    #[test]
-    fn an_unfinished_run_is_followed_only_with_its_journal() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("redrive.jsonl");
-        let open = |is_of_unfinished| {
-            open_journal(&path, ["id", "s3://kept", "orders"], is_of_unfinished)
-                .map_err(|error| error.to_string())
-        };
-        assert_eq!(open(true).unwrap_err(), UNFINISHED_ELSEWHERE);
-        assert!(!path.exists(), "or the same command would find it");
-        let mut finished = open(false).unwrap();
-        finished.write(&[Entry::Ended { sent: 0, not_deleted: 0, exit_code: 0 }]).unwrap();
-        drop(finished);
-        for _ in 0..2 {
-            assert_eq!(open(true).unwrap_err(), UNFINISHED_ELSEWHERE);
-        }
-        let killed = Entry::Intent {
-            sqs_message_id: "s".to_owned(),
-            message_id: "m".to_owned(),
-            old_message_id: None,
-            generation: 1,
-            original_body: None,
-        };
-        open(false).unwrap().write(&[killed]).unwrap();
-        assert!(open(true).is_ok());
-    }
 }

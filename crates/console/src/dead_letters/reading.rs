@@ -11,6 +11,7 @@ use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::groups::Group;
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, KnownCauses, Note, Reader};
 use redeliver_operator::Failure;
+use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, OpenSource};
 use redeliver_operator::queues::name_in;
 use redeliver_operator::sentences::causes_beyond_the_table;
@@ -75,7 +76,7 @@ impl Reading {
     }
 
     /// Starts to read, unless a reading is under way.
-    pub(crate) fn begin(self: &Arc<Self>, source: &DeadLetterSource) {
+    pub(crate) fn begin(self: &Arc<Self>, source: &DeadLetterSource, period: PeriodArgs) {
         if self.last_seen.is_running() {
             return;
         }
@@ -84,18 +85,19 @@ impl Reading {
         self.approximate.store(0, Ordering::Relaxed);
         *self.lock_so_far() = Arc::default();
         let (reading, source) = (Arc::clone(self), source.clone());
-        self.last_seen.begin(move || async move { reading.last_seen.tell(reading.look(&source).await) });
+        self.last_seen
+            .begin(move || async move { reading.last_seen.tell(reading.look(&source, period).await) });
     }
 
     /// Starts the first reading. Later ones need a click, since each of them receives every message.
-    pub(crate) fn begin_if_never(self: &Arc<Self>, source: &DeadLetterSource) {
+    pub(crate) fn begin_if_never(self: &Arc<Self>, source: &DeadLetterSource, period: PeriodArgs) {
         if self.last_seen.seen().is_none() && self.last_seen.failed().is_none() {
-            self.begin(source);
+            self.begin(source, period);
         }
     }
 
-    async fn look(&self, source: &DeadLetterSource) -> Result<Snapshot, Failure> {
-        let OpenSource { dead_letters: queue, retention, .. } = source.open().await?;
+    async fn look(&self, source: &DeadLetterSource, period: PeriodArgs) -> Result<Snapshot, Failure> {
+        let OpenSource { dead_letters: queue, retention, .. } = source.open(period).await?;
         let taken_at = SystemClock.now();
         #[expect(clippy::disallowed_methods, reason = "the file has a random name, and is new")]
         let mut collecting = SnapshotBuilder::new(Spool::new(&std::env::temp_dir())?);
@@ -195,11 +197,11 @@ mod tests {
         let messages = [1, 2, 3].map(|number| record("NON_RETRYABLE_ERROR", "no such user", number));
         redeliver_dead_letters::Archive::create(&path).unwrap().write(&messages).unwrap();
         let queue = DeadLetterQueue::new(OneQueue::default(), Connection::at(None, None, None));
-        let source = DeadLetterSource { file: Some(path), period: Default::default(), queue };
+        let source = DeadLetterSource { file: Some(path), queue };
         for stops in [false, true] {
             let reading = Reading::new(folder.path().to_owned());
             assert!(stops.then(|| reading.stop()).is_none_or(|is_running| !is_running));
-            let snapshot = reading.look(&source).await.unwrap();
+            let snapshot = reading.look(&source, PeriodArgs::default()).await.unwrap();
             assert_eq!((snapshot.letters.len(), snapshot.coverage.complete), (3, !stops));
         }
     }

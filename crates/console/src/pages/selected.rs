@@ -48,10 +48,11 @@ pub(crate) fn filters(at: &AtDeployment, selection: &Selection) -> Markup {
     }
 }
 
-/// The buttons for this many selected messages, where something can be done with them.
+/// The buttons for this many selected messages, or where else something can be done with them.
 pub(crate) fn actions(at: &AtDeployment, selection: &Selection, count: usize) -> Markup {
     let all = counted(count as u64, "message");
     html! {
+        @if let Some(why) = at.only_shown() { p class="remark" { (why) } }
         @if count > 0 && !at.site.guard.read_only && !at.is_file() {
             div class="actions" {
                 (plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))

@@ -13,7 +13,7 @@ use redeliver_dead_letters::Pick;
 use redeliver_dead_letters::files::{FileError, read_own, replace};
 use redeliver_dead_letters::redrive::{self, DiedAgain, Edit, Journal, JournalCounts, plan_id};
 use redeliver_operator::Failure;
-use redeliver_operator::sending::journal_of;
+use redeliver_operator::file_journals::journal_of_send;
 use redeliver_operator::terminal::units::counted;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -218,7 +218,7 @@ impl Plan {
             Action::SendBack { .. } => all.is_some_and(|all| all.sent + all.unknown > 0),
             Action::Delete => !self.backups(folder).is_empty(),
             Action::Restore { .. } => {
-                let is_there = |backup: &PathBuf| journal_of(backup).symlink_metadata().is_ok();
+                let is_there = |backup: &PathBuf| journal_of_send(backup).symlink_metadata().is_ok();
                 self.backups(folder).iter().any(is_there)
             }
         }

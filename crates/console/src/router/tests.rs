@@ -281,6 +281,7 @@ async fn the_dead_letters_of_a_file_are_shown_by_cause_and_each_cause_has_a_page
         ),
         "{page}"
     );
+    assert!(page.contains("A file can only be shown: `redeliver redrive FILE` edits its messages"), "{page}");
     let cause = page.split("causes/").nth(1).unwrap().split('"').next().unwrap();
     assert!(page.contains("<bdi>HTTP 422 Unprocessable Entity</bdi></a>"), "{page}");
     let (_, narrowed) = shown("/0/letters?q=422").await;

@@ -2,19 +2,18 @@
 //!
 //! ```text
 //! PREFIXdead-letters/deployment=NAME/date=2026-11-27/cause=FINGERPRINT/142233.123456Z-ID.jsonl.gz
-//! PREFIXsent-back/deployment=NAME/date=2026-11-27/cause=FINGERPRINT/142233.123456Z-ID
-//! PREFIXsent-back/deployment=NAME/sending.json
 //! ```
 
 use chrono::{NaiveDate, NaiveDateTime};
 use sha2::{Digest as _, Sha256};
-use strum::IntoStaticStr;
 use thiserror::Error;
 
 use crate::message::Timestamp;
 
 /// Size limit of a prefix; S3 limits a whole key to 1,024 bytes ("Naming Amazon S3 objects").
 const PREFIX_BYTES_MAX: usize = 256;
+/// The folder of the dead letters, after the prefix.
+const DEAD_LETTERS: &str = "dead-letters/";
 const DATE: &str = "%Y-%m-%d";
 const TIME: &str = "%H%M%S%.6fZ";
 const EXTENSION: &str = ".jsonl.gz";
@@ -55,16 +54,6 @@ impl Prefix {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-/// The two folders that have a place for each death.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
-#[strum(serialize_all = "kebab-case")]
-pub enum Folder {
-    /// The dead letters themselves.
-    DeadLetters,
-    /// Empty objects, for dead letters that were sent back.
-    SentBack,
 }
 
 /// The identity of a death: the same for all copies and all receives of its verdict.
@@ -114,52 +103,32 @@ impl Layout {
     /// The folder with the deployments of an archive.
     #[must_use]
     pub fn deployments(prefix: &Prefix) -> String {
-        let folder: &str = Folder::DeadLetters.into();
-        format!("{}{folder}/", prefix.as_str())
+        format!("{}{DEAD_LETTERS}", prefix.as_str())
     }
 
     /// The folder with the deployment's days.
     #[must_use]
-    pub fn days(&self, folder: Folder) -> String {
-        let folder: &str = folder.into();
-        format!("{}{folder}/deployment={}/", self.prefix.as_str(), self.deployment)
-    }
-
-    /// The folder of a day with its causes.
-    fn day(&self, folder: Folder, date: NaiveDate) -> String {
-        format!("{}date={}/", self.days(folder), date.format(DATE))
-    }
-
-    /// The folder of a cause's deaths on a day.
-    #[must_use]
-    pub fn day_of_cause(&self, folder: Folder, date: NaiveDate, fingerprint: &str) -> String {
-        format!("{}cause={fingerprint}/", self.day(folder, date))
+    pub fn days(&self) -> String {
+        format!("{}deployment={}/", Self::deployments(&self.prefix), self.deployment)
     }
 
     /// The key of a death.
     #[must_use]
-    pub fn key(&self, folder: Folder, death: &Death) -> String {
-        let extension = if folder == Folder::DeadLetters { EXTENSION } else { "" };
-        let place = self.day_of_cause(folder, death.at.date_naive(), &death.fingerprint);
-        format!("{place}{}-{}{extension}", death.at.format(TIME), death.id)
+    pub fn key(&self, death: &Death) -> String {
+        let Death { at, fingerprint, id } = death;
+        let place = format!("{}date={}/cause={fingerprint}/", self.days(), at.format(DATE));
+        format!("{place}{}-{id}{EXTENSION}", at.format(TIME))
     }
 
     /// The death with this key; `None` for any other key.
     #[must_use]
-    pub fn death(&self, folder: Folder, key: &str) -> Option<Death> {
-        let (date, rest) = key.strip_prefix(&self.days(folder))?.strip_prefix("date=")?.split_once('/')?;
+    pub fn death(&self, key: &str) -> Option<Death> {
+        let (date, rest) = key.strip_prefix(&self.days())?.strip_prefix("date=")?.split_once('/')?;
         let (fingerprint, rest) = rest.strip_prefix("cause=")?.split_once('/')?;
-        let rest = if folder == Folder::DeadLetters { rest.strip_suffix(EXTENSION)? } else { rest };
-        let (time, id) = rest.split_once('-')?;
+        let (time, id) = rest.strip_suffix(EXTENSION)?.split_once('-')?;
         let at = NaiveDateTime::parse_from_str(&format!("{date}T{time}"), &format!("{DATE}T{TIME}")).ok()?;
         let death = Death { at: at.and_utc(), fingerprint: fingerprint.to_owned(), id: id.to_owned() };
         // A key in another spelling is not ours.
-        (self.key(folder, &death) == key).then_some(death)
-    }
-
-    /// The key of the lease that the run holds which sends dead letters back.
-    #[must_use]
-    pub fn sending(&self) -> String {
-        format!("{}sending.json", self.days(Folder::SentBack))
+        (self.key(&death) == key).then_some(death)
     }
 }

@@ -1,7 +1,7 @@
 //! The backup of a purge in an archive.
 
 use futures_util::future::try_join_all;
-use redeliver_core::archive::{Folder, Layout, gzip};
+use redeliver_core::archive::{Layout, gzip};
 use redeliver_core::ports::{Clock, ObjectStore};
 
 use super::{ArchiveBucket, line_of};
@@ -24,13 +24,13 @@ impl<S: ObjectStore, C: Clock> BucketBackup<S, C> {
     }
 
     async fn write(&self, record: &DeadLetterRecord) -> Result<(), Failure> {
-        let key = self.layout.key(Folder::DeadLetters, &record.death());
+        let key = self.layout.key(&record.death());
         if self.bucket.create(&key, &gzip(&ArchivedMessage::new(&record.message))).await? {
             return Ok(());
         }
         // The message is deleted next, and cannot be restored from an object that leaves values out.
         let there = self.bucket.get(&key).await?.and_then(|object| line_of(&object.content).ok());
-        match there.and_then(|line| serde_json::from_slice::<ArchivedMessage>(&line.text).ok()) {
+        match there.and_then(|line| serde_json::from_slice::<ArchivedMessage>(&line).ok()) {
             Some(there) if there.omitted.is_empty() => Ok(()),
             Some(_) => Err(format!(
                 "{key} is in the archive without values that it leaves out, and could not be sent again from there: \

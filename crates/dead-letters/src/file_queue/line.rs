@@ -25,11 +25,11 @@ pub(crate) enum BadLine {
     Several,
     #[error("it is JSON of another kind")]
     AnotherKind,
-    #[error("it is of `aws sqs receive-message`, which is not taken: use `audit --archive`")]
+    #[error("it is of `aws sqs receive-message`, which is not taken: use `audit --save`")]
     Received,
     #[error("it is a message, and no dead letter")]
     Message,
-    #[error("it is of `audit --format jsonl`, which does not have all of a message: use `audit --archive`")]
+    #[error("it is of `audit --format jsonl`, which does not have all of a message: use `audit --save`")]
     Shown,
     #[error("a time or an attribute of it was changed")]
     Changed,

@@ -123,10 +123,7 @@ fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
             (4, "it is JSON of another kind"),
             (5, too_long.as_str()),
             (6, "it is a message, and no dead letter"),
-            (
-                7,
-                "it is of `audit --format jsonl`, which does not have all of a message: use `audit --archive`"
-            ),
+            (7, "it is of `audit --format jsonl`, which does not have all of a message: use `audit --save`"),
             (8, "a time or an attribute of it was changed"),
             (9, "the value of an attribute is not in it, as `local` leaves out binary ones"),
         ]

@@ -11,8 +11,6 @@ use thiserror::Error;
 
 use crate::files::{keep_private, open_own, sync_directory_of};
 
-use super::ending::Ending;
-
 mod entry;
 mod letter;
 
@@ -33,8 +31,6 @@ pub struct Journal {
     copies_not_reported: u64,
     /// The generation in which this run sent a message back; by the message's own id.
     generations: HashMap<String, u32>,
-    /// The exit code of the last run; `None` if it was killed, or is under way.
-    last_exit_code: Option<u8>,
 }
 
 /// The progress of a redrive over all of its runs.
@@ -104,7 +100,6 @@ impl Journal {
             letters: HashMap::new(),
             copies_not_reported: 0,
             generations: HashMap::new(),
-            last_exit_code: None,
         }
     }
 
@@ -145,17 +140,6 @@ impl Journal {
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.letters.values().all(|letter| letter.step == Step::NotSent)
-    }
-
-    /// True if the last run was killed after its first send, or did not finish, or something that was sent is still to be
-    /// deleted.
-    #[must_use]
-    pub fn is_unfinished(&self) -> bool {
-        let finished = [Ending::Done, Ending::Left, Ending::NotSeen].map(Ending::code);
-        match self.last_exit_code {
-            Some(code) => !finished.contains(&code) || self.not_deleted().next().is_some(),
-            None => !self.letters.is_empty(),
-        }
     }
 
     /// True if a dead letter was sent back before. It only needs to be deleted.
@@ -254,8 +238,6 @@ impl Journal {
     }
 
     fn note(&mut self, entry: &Entry) {
-        self.last_exit_code =
-            if let Entry::Ended { exit_code, .. } = entry { Some(*exit_code) } else { None };
         match entry {
             Entry::Plan { .. } => {}
             Entry::Run { .. } => {

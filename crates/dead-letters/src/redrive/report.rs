@@ -32,8 +32,6 @@ pub struct RedriveReport {
     pub possible_copies: u64,
     /// Sent back, by this run or before it, and still in the DLQ: this run could not delete them.
     pub not_deleted: u64,
-    /// Sent back before it and not deleted, and not among what this run read: another part of an archive.
-    pub not_met: u64,
     /// The reason for the last one that this run could not delete.
     pub why_not_deleted: Option<NotDeleted>,
     /// The result of watching the pilot.

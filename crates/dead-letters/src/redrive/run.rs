@@ -80,8 +80,6 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             Phase::Finish if self.deletions.are_useless() => self.journal.not_deleted().count() as u64,
             _ => self.deletions.left(),
         };
-        let not_deleted = self.journal.not_deleted().count() as u64;
-        self.report.not_met = not_deleted.saturating_sub(self.report.not_deleted);
         self.report.why_not_deleted = self.deletions.why_not.take();
         self.report.possible_copies = self.journal.possible_copies();
         if let Err(error) = worked {

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use redeliver_core::archive::{ArchivedMessage, Folder, Layout, Omit, Prefix};
+use redeliver_core::archive::{ArchivedMessage, Layout, Omit, Prefix};
 use redeliver_core::ports::Fault;
 use redeliver_embedded::{BucketRequest, Injection, MemoryBucket, Scope, When};
 
@@ -140,7 +140,7 @@ fn what_sqs_moved_to_the_annotation_queue_is_kept_by_its_own_time() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     assert_eq!(setup.keep(&bucket, vec![redriven(1, "not json")]), [""; 0]);
     let objects = bucket.objects();
-    let death = archive(bucket).layout.death(Folder::DeadLetters, objects.keys().next().unwrap()).unwrap();
+    let death = archive(bucket).layout.death(objects.keys().next().unwrap()).unwrap();
     assert_eq!((death.at, &*death.id), (start() - chrono::TimeDelta::seconds(10), "sqs-1"));
     assert_eq!(line(&objects.into_values().next().unwrap()).redriven_from.as_deref(), Some(INTERMEDIATE_ARN));
 }

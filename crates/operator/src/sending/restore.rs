@@ -1,7 +1,6 @@
 //! Sends the backups of a deletion again, as `send --backup` does with each of them.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -14,14 +13,8 @@ use redeliver_dead_letters::{ArchivedMessage, Backup};
 
 use super::{Digest, Rules, Sender, Summary, Watcher, open_journal};
 use crate::Failure;
+use crate::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
 use crate::message_file::{Form, Line};
-
-/// The journal of a file that is sent, next to it.
-pub fn journal_of(file: &Path) -> PathBuf {
-    let mut name = OsString::from(file);
-    name.push(".sent");
-    PathBuf::from(name)
-}
 
 /// SQS's ids of the messages in backups, each once, in order.
 pub fn ids_in(backups: &[PathBuf]) -> Result<Vec<String>, Failure> {
@@ -50,9 +43,10 @@ pub async fn restore<Q: Queue, C: Clock, T: Watcher>(
     let mut all = Summary::default();
     let mut seen = BTreeSet::new();
     for path in backups {
+        check_not_begun(&journal_of_redrive(path), "redeliver redrive")?;
         let form = Form::Backup(Box::new(Backup::new(schema.clone(), sender.queue.arn())));
         let (mut journal, mut confirmed) =
-            open_journal(&journal_of(path), path, sender.queue.arn(), &form, false)?;
+            open_journal(&journal_of_send(path), path, sender.queue.arn(), &form, false)?;
         let mut repeated = 0;
         for line in form.lines(own(path)?) {
             let line = line?;

@@ -156,7 +156,7 @@ async fn a_file_that_is_there_already_is_not_overwritten() {
     let path = folder.path().join("audit.html");
     std::fs::write(&path, "precious").unwrap();
     let name = path.to_str().unwrap();
-    for option in ["--output", "--archive"] {
+    for option in ["--output", "--save"] {
         let (code, said) = run(&["audit", "--queue", &topology.final_dlq.url, option, name]).await;
         assert_eq!((code, said.starts_with(&format!("error: {name}"))), (Some(2), true), "{said}");
         assert!(

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::terminal::output::Output;
 use redeliver_operator::trace_url::TraceUrlArgs;
@@ -11,7 +12,7 @@ use crate::commands::selection_args::SelectionArgs;
 
 /// Show what died, why and when, by reading a DLQ without consuming it, a file of dead letters, or an archive in S3.
 ///
-/// Works on the final DLQ of a redeliver stack, on any other standard queue, and on files of `audit --archive`, `purge
+/// Works on the final DLQ of a redeliver stack, on any other standard queue, and on files of `audit --save`, `purge
 /// --backup` and `local --final-dlq`. Messages are hidden from other readers
 /// while they are read, and visible again at the end, also after an error or Ctrl-C (within two minutes if the program
 /// is killed). Reading counts as a receive, as with any reader.
@@ -25,9 +26,10 @@ Examples:
   redeliver audit --stack redeliver-prod --format html -o dead-letters.html
   redeliver audit --stack redeliver-prod --reveal \\
     --show 0191f3a2-7b1c-7d3e-8f00-0123456789ab
-  redeliver audit --stack redeliver-prod --archive dead-letters.jsonl
+  redeliver audit --stack redeliver-prod --save dead-letters.jsonl
   redeliver audit --stack redeliver-prod --known-causes causes.jsonl
   redeliver audit s3://my-archive/redeliver --since 2026-11-27
+  redeliver audit s3://my-archive/redeliver --until 2026-11-13 --save old.jsonl
 
 A filter is jq, on one object a message: {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, \
 body}. Attributes are plain values. A body that is not JSON is text: write `.body.data?.amount? > 100` if there are \
@@ -58,6 +60,8 @@ pub struct Arguments {
     #[command(flatten)]
     pub(super) source: DeadLetterSource,
     #[command(flatten)]
+    pub(super) period: PeriodArgs,
+    #[command(flatten)]
     pub(super) selection: SelectionArgs,
     /// The output: a report (table, json, html), or one line a message (jsonl with the whole body, csv)
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -65,7 +69,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub(super) output: Output,
     /// Print one whole message, by its `message_id` or SQS's id
-    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "SelectionArgs", "archive"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "SelectionArgs", "save"])]
     pub(super) show: Option<String>,
     /// Do not mask the values of bodies (--show, html) and attributes (html); with csv: add the bodies
     #[arg(long)]
@@ -77,10 +81,10 @@ pub struct Arguments {
     /// something new
     #[arg(long, value_name = "FILE", conflicts_with = "show")]
     pub(super) known_causes: Option<PathBuf>,
-    /// Write all that is needed to restore each message to this new file, as JSON Lines; an existing file is not
-    /// overwritten
+    /// Write the selected dead letters to this new file, which `redrive FILE` and `send --backup FILE` send; an existing
+    /// file is not overwritten
     #[arg(long, value_name = "FILE")]
-    pub(super) archive: Option<PathBuf>,
+    pub(super) save: Option<PathBuf>,
 }
 
 impl Arguments {

@@ -1,14 +1,15 @@
-//! The audit itself: passes each message of the queue through the filter to the tally, the archive and the view.
+//! The audit itself: passes each message of the queue through the filter to the tally, the file of `--save` and the view.
 
 use std::io::{self, Write};
 
 use futures_util::future::{Either, select};
 use redeliver_core::ports::{Clock, Queue};
-use redeliver_dead_letters::{Archive, Choice, Coverage, DeadLetterRecord, Pick, Reader};
+use redeliver_dead_letters::{Choice, Coverage, DeadLetterRecord, Pick, Reader};
 use redeliver_operator::Failure;
 use redeliver_operator::sentences::picked_without_members;
 
 use super::report::{AuditReport, Tally};
+use super::save::Save;
 use super::view::View;
 
 /// Receives the messages of an audit.
@@ -17,7 +18,7 @@ pub(super) struct Auditor<'a> {
     /// Maximum number of messages to read.
     pub(super) max: u64,
     pub(super) tally: Tally,
-    pub(super) archive: Option<Archive>,
+    pub(super) save: Option<Save>,
     pub(super) view: Box<dyn View>,
     pub(super) output: &'a mut dyn Write,
 }
@@ -31,7 +32,8 @@ pub(super) struct Audited {
     /// True if the reader of the output closed it early, as `head` does.
     pub(super) output_closed: bool,
     pub(super) still_hidden: u64,
-    pub(super) remark: Option<String>,
+    /// Sentences about what was picked.
+    pub(super) remarks: Vec<String>,
     /// With `--known-causes`: true if there is a new cause.
     pub(super) has_new_causes: bool,
 }
@@ -89,13 +91,13 @@ impl Auditor<'_> {
             progress(Progress::Read { seen, approximate: reader.approximate() });
             end = messages.into_iter().find_map(|message| self.take(&DeadLetterRecord::new(message)).err());
         }
-        // Whatever happened, give all messages back and put the archive on disk before an error is returned.
+        // Whatever happened, give all messages back and put the file on disk before an error is returned.
         let coverage = reader.finish().await;
-        let archived = self.archive.as_mut().map_or(Ok(()), Archive::sync);
+        let saved = self.save.as_mut().map_or(Ok(()), Save::sync);
         if let Some(End::Failed(error)) = end {
             return Err(error);
         }
-        archived?;
+        saved?;
         self.pick.check_filter()?;
         progress(Progress::Over);
         // Messages that arrived after the last one were not audited.
@@ -108,13 +110,14 @@ impl Auditor<'_> {
             Ok(()) => matches!(end, Some(End::OutputClosed)),
         };
         let missing = if coverage.complete { self.pick.missing() } else { Vec::new() };
-        let remark = picked_without_members(&self.pick);
+        let still_queued = self.save.as_ref().and_then(Save::warning);
+        let remarks = picked_without_members(&self.pick).into_iter().chain(still_queued).collect();
         Ok(Audited {
             report,
             missing,
             output_closed,
             still_hidden: coverage.still_hidden,
-            remark,
+            remarks,
             has_new_causes: false,
         })
     }
@@ -129,8 +132,8 @@ impl Auditor<'_> {
             }
         }
         self.tally.add(record);
-        if let Some(archive) = &mut self.archive {
-            archive.append(&record.message).map_err(|error| End::Failed(error.into()))?;
+        if let Some(save) = &mut self.save {
+            save.append(record).map_err(|error| End::Failed(error.into()))?;
         }
         self.view.add(record, self.output).map_err(|error| of_output(&error))?;
         if self.tally.total() >= self.max { Err(End::MaxReached) } else { Ok(()) }

@@ -23,7 +23,7 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
         missing: Vec::new(),
         output_closed: false,
         still_hidden: 0,
-        remark: None,
+        remarks: Vec::new(),
         has_new_causes: false,
     };
     let code = |report: &AuditReport| format!("{:?}", exit_code(&audited(report)));
@@ -68,7 +68,7 @@ fn a_queue_is_named_once_and_one_message_is_shown_without_a_report() {
     assert!(parse(&url).is_ok() && parse(&["--stack", "s"]).is_ok());
     assert!(parse(&[]).is_err() && parse(&[url[0], url[1], "--stack", "s"]).is_err());
     assert!(parse(&[url[0], url[1], "--show", "x", "--reveal"]).is_ok());
-    for other in [["--format", "json"], ["--where", "."], ["--max", "1"], ["--archive", "a"]] {
+    for other in [["--format", "json"], ["--where", "."], ["--max", "1"], ["--save", "a"]] {
         assert!(parse(&[url[0], url[1], "--show", "x", other[0], other[1]]).is_err(), "{other:?}");
     }
 }

@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use redeliver_operator::Failure;
-use redeliver_operator::archive::ArchiveUri;
 use redeliver_operator::dead_letter_source::DeadLetterSource;
+use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::QueueAddress;
 use redeliver_operator::terminal::output::Printing;
@@ -39,19 +38,14 @@ Examples:
   redeliver redrive dead.jsonl --where '.error_type | startswith(\"INVALID\")' \\
     --edit '.body = .body + \"}\"' -o mended.jsonl --apply
   redeliver redrive expired.jsonl --to orders --apply
-  redeliver redrive s3://letters/prod --until 2026-11-13 --to orders --apply
 
 A message that is sent back keeps its message_id, its idempotency key. An API that remembers the keys of its calls \
 may ignore or refuse an edited body. Use --new-id there, and only if the API did nothing under the old id.
 
-With FILE nothing is deleted or watched. Its messages go to the queue of --to, with a journal, or to the new file of \
---output, one body a line, as `check`, `local` and `send` read it; the report is then on standard output. Messages \
-that are still in the DLQ, as after `audit --archive`, would exist twice: redrive them from there instead.
-
-From an archive, s3://BUCKET[/PREFIX], a message that is sent to the queue of --to gets a mark there, so that no other \
-run sends it again, on whatever machine; one run at a time sends. After a kill, run the same command in the same \
-directory: its journal knows what was sent and not marked, except for at most 100 messages. What was redriven from the \
-DLQ has no mark.
+With FILE nothing is deleted or watched. Its messages go to the queue of --to, each once: the journal, FILE.redriven, \
+knows all that was sent of the file, whatever was selected. Without --to they go to the new file of --output, one body a \
+line, as `check`, `local` and `send` read it; the report is then on standard output. Messages that are still in the \
+DLQ, as after `audit --save`, would exist twice: redrive them from there instead.
 
 An edit of a message that was found invalid may change all of it, also its id; the result must be a valid message. A \
 body that is not JSON is text.
@@ -68,8 +62,8 @@ Exit codes:
   4    not all of the DLQ was seen: run it again; what a killed run held is visible
        again within two minutes. Or a line of FILE is not a dead letter
   5    stopped, because too much of what was sent failed again
-  6    sent, not deleted: messages are in both queues, or not marked in the archive;
-       the same command here deletes or marks them
+  6    sent, not deleted: messages are in both queues; the same command here deletes
+       them
   130  interrupted: run it again to finish")]
 pub struct Arguments {
     #[command(flatten)]
@@ -112,7 +106,7 @@ pub struct Arguments {
     pub(super) into_paused: bool,
     #[command(flatten)]
     pub(super) apply: ApplyArgs,
-    /// The journal; by default redeliver-redrive-PLAN.jsonl in the current directory
+    /// The journal; by default redeliver-redrive-PLAN.jsonl in the current directory, with FILE FILE.redriven
     #[arg(long, value_name = "FILE")]
     pub(super) journal: Option<PathBuf>,
     #[command(flatten)]
@@ -120,9 +114,9 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The archive, if they come from one.
-    pub(super) fn archive(&self) -> Result<Option<ArchiveUri>, Failure> {
-        self.from.file.as_deref().and_then(ArchiveUri::of).transpose()
+    /// The file that they come from, if it can be read again: it has a journal of its own.
+    pub(super) fn regular_file(&self) -> Option<&Path> {
+        self.from.file.as_deref().filter(|file| !is_standard_input(file) && file.is_file())
     }
 
     /// The file that messages are written to, if they come from a file and go to no queue.

@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use redeliver_dead_letters::NotDeleted;
 use redeliver_dead_letters::redrive::{Ending, RedriveReport};
-use redeliver_operator::archive::ArchiveUri;
 use redeliver_operator::sentences::{incompleteness, watched_in_words, why_not_deleted};
 use redeliver_operator::terminal::units::{counted, grouped};
 
@@ -15,7 +13,6 @@ use super::Arguments;
 pub(super) enum Way {
     QueueToQueue,
     FileToQueue,
-    ArchiveToQueue,
     FileToFile,
 }
 
@@ -23,7 +20,6 @@ impl Way {
     pub(super) fn of(arguments: &Arguments) -> Self {
         match (&arguments.from.file, &arguments.to) {
             (None, _) => Self::QueueToQueue,
-            (Some(file), Some(_)) if ArchiveUri::of(file).is_some() => Self::ArchiveToQueue,
             (Some(_), Some(_)) => Self::FileToQueue,
             (Some(_), None) => Self::FileToFile,
         }
@@ -33,15 +29,7 @@ impl Way {
     const fn sent_before(self) -> &'static str {
         match self {
             Self::QueueToQueue => "sent before, now deleted",
-            Self::ArchiveToQueue => "sent before, now marked",
             Self::FileToQueue | Self::FileToFile => "sent before",
-        }
-    }
-
-    const fn not_deleted(self) -> &'static str {
-        match self {
-            Self::ArchiveToQueue => "sent, NOT marked in the archive",
-            _ => "sent, NOT deleted from the DLQ",
         }
     }
 
@@ -70,7 +58,7 @@ pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -
         ("  under a new message_id", report.new_ids),
         ("  copies of them, at most", report.possible_copies),
         (way.sent_before(), report.deleted_only),
-        (way.not_deleted(), report.not_deleted),
+        ("sent, NOT deleted from the DLQ", report.not_deleted),
         ("came straight back", report.came_back_count()),
     ] {
         if count > 0 {
@@ -131,7 +119,6 @@ pub(super) fn sentence(ending: Ending, way: Way, report: &RedriveReport) -> Opti
             .then(|| format!("{} came straight back and stay", counted(report.came_back_count(), "message"))),
         Ending::Failed => Some("run the same command again: it continues where this run ended".to_owned()),
         Ending::Stopped => Some(stopped(report)),
-        Ending::NotDeleted if way == Way::ArchiveToQueue => Some(not_marked(report)),
         Ending::NotDeleted => Some(not_deleted(report)),
         Ending::Interrupted => Some("interrupted: run it again to finish".to_owned()),
     }
@@ -156,26 +143,10 @@ fn not_deleted(report: &RedriveReport) -> String {
     )
 }
 
-fn not_marked(report: &RedriveReport) -> String {
-    let count = counted(report.not_deleted, "message");
-    let (why, remedy) = match &report.why_not_deleted {
-        Some(NotDeleted::Failed(error)) if !error.fault.is_retryable() => (
-            format!("The mark of the last one: {error}."),
-            "Allow s3:PutObject on the archive's objects below sent-back/",
-        ),
-        Some(why) => (format!("The mark of the last one: {why}."), "Wait until S3 answers again"),
-        None => ("Their marks are not confirmed.".to_owned(), "See that S3 answers"),
-    };
-    format!(
-        "sent, NOT marked in the archive: {count}. {why} Do not send them back by other means, or from another machine: \
-         that makes copies. {remedy}, then run the same command here again: it marks them according to its journal, and \
-         sends the rest"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use redeliver_core::ports::{EntryError, Fault};
+    use redeliver_dead_letters::NotDeleted;
     use redeliver_dead_letters::redrive::Watched;
 
     use super::*;
@@ -238,26 +209,5 @@ mod tests {
             "{refused}"
         );
         assert!(told(None).contains("Their deletion is not confirmed. Do not send"));
-    }
-
-    #[test]
-    fn what_was_sent_from_an_archive_without_a_mark_is_told_with_the_right_that_is_missing() {
-        let error = EntryError::new(Fault::Sender, "AccessDenied");
-        let report = RedriveReport {
-            sent: 2,
-            not_deleted: 2,
-            why_not_deleted: Some(NotDeleted::Failed(error)),
-            ..RedriveReport::default()
-        };
-        let told = sentence(Ending::of(&report, u64::MAX), Way::ArchiveToQueue, &report).unwrap();
-        assert!(
-            told.starts_with("sent, NOT marked in the archive: 2 messages. ")
-                && told.contains("(AccessDenied). Do not send")
-                && told.contains("Allow s3:PutObject on the archive's objects"),
-            "{told}"
-        );
-        assert!(
-            !told.contains("DLQ") && !table(&report, Way::ArchiveToQueue, true, u64::MAX).contains("DLQ")
-        );
     }
 }

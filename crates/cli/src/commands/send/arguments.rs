@@ -4,10 +4,12 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
+use redeliver_operator::Failure;
+use redeliver_operator::archive::ArchiveUri;
+use redeliver_operator::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{Connection, OneQueue};
-use redeliver_operator::sending::journal_of;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::number;
 
@@ -33,11 +35,10 @@ added at the end. If lines that were sent have changed, or the queue is another 
 Delivery is at least once. A crash between the send and its record, or a lost answer of SQS, makes a copy with the \
 same message_id. Standard input has no journal.
 
-With --backup the file is one of `audit --archive` or `purge --backup`. Each message is sent as by `redeliver \
+With --backup the file is one of `audit --save` or `purge --backup`. Each message is sent as by `redeliver \
 redrive`: with the producer's attributes and their types, without redeliver's own, with all its attempts again, in a \
 new generation. \
-Messages that are still in the DLQ, as after `audit --archive`, would exist twice: redrive them instead. Those of an \
-archive in S3 are sent by `redeliver redrive s3://BUCKET --to QUEUE`.
+Messages that are still in the DLQ, as after `audit --save`, would exist twice: redrive them instead.
 
 Ctrl-C waits for the batches under way and records them; a second Ctrl-C does not wait.
 
@@ -52,7 +53,7 @@ pub struct Arguments {
     /// JSON Lines, one message body a line, or one JSON document over several lines; with --backup one dead letter a line. `-` is standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The file is a backup or an archive of dead letters: send them back
+    /// The file has dead letters, as `audit --save` or `purge --backup` wrote them: send them back
     #[arg(long)]
     pub backup: bool,
     /// The target
@@ -83,16 +84,12 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// An archive in S3 has marks, which only `redrive` writes and knows.
-    pub(super) fn check_file(&self) -> Result<(), String> {
-        let Some(uri) = self.file.to_str().filter(|uri| uri.starts_with("s3://")) else {
-            return Ok(());
-        };
-        let queue = self.queue.queue().map_or_else(|| "QUEUE".to_owned(), ToString::to_string);
-        Err(format!(
-            "{uri} is an archive: send its messages back by `redeliver redrive {uri} --to {queue}`, which marks there what \
-             was sent"
-        ))
+    /// Refuses an archive in S3.
+    pub(super) fn check_file(&self) -> Result<(), Failure> {
+        match ArchiveUri::of(&self.file).transpose()? {
+            Some(archive) => Err(archive.how_to_send().into()),
+            None => Ok(()),
+        }
     }
 
     /// The journal's name; standard input and pipes have none, since they cannot be read a second time.
@@ -103,7 +100,10 @@ impl Arguments {
                 false => Ok(None),
             };
         }
-        let journal = self.journal.clone().unwrap_or_else(|| journal_of(&self.file));
+        if self.backup && self.journal.is_none() {
+            check_not_begun(&journal_of_redrive(&self.file), "redeliver redrive")?;
+        }
+        let journal = self.journal.clone().unwrap_or_else(|| journal_of_send(&self.file));
         if journal == self.file {
             return Err("--journal names the input file".to_owned());
         }

@@ -266,7 +266,7 @@ fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
     started(&restore, None).write(folder).unwrap();
     assert_eq!((cancel(&restore.id), restore.path(folder).exists()), (Ok(()), false), "nothing is sent");
     started(&restore, None).write(folder).unwrap();
-    let sent = redeliver_operator::sending::journal_of(&deletion.backups(folder)[0]);
+    let sent = redeliver_operator::file_journals::journal_of_send(&deletion.backups(folder)[0]);
     redeliver_dead_letters::files::replace(&sent, b"").unwrap();
     assert_eq!(
         cancel(&restore.id).unwrap_err(),

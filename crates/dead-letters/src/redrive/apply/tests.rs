@@ -1,4 +1,3 @@
-mod archives;
 mod copies;
 mod deletions;
 mod edits;

@@ -188,24 +188,3 @@ fn how_far_a_redrive_is_adds_up_over_its_runs_also_while_one_writes_on() {
     assert_eq!(std::fs::read(scratch.path()).unwrap(), torn, "it is only read");
     assert!(Journal::counts_of(&scratch.0.path().join("none")).is_err());
 }
-
-/// A run that follows a killed one sends only with that one's journal.
-#[test]
-fn a_journal_is_unfinished_after_a_run_that_may_have_left_something_without_a_mark() {
-    let run = || Entry::Run { at: "1970-01-01T00:00:00Z".to_owned() };
-    let ended = |exit_code| Entry::Ended { sent: 0, not_deleted: 0, exit_code };
-    let is_unfinished = |entries: &[Entry]| {
-        let scratch = Scratch::new();
-        scratch.open().unwrap().write(entries).unwrap();
-        scratch.open().unwrap().is_unfinished()
-    };
-    assert!(!is_unfinished(&[]));
-    assert!(!is_unfinished(&[run()]), "killed before it had begun to send");
-    assert!(is_unfinished(&[run(), intent()]));
-    for (exit_code, expected) in
-        [(0, false), (1, false), (2, true), (4, false), (5, true), (6, true), (130, true)]
-    {
-        assert_eq!(is_unfinished(&[run(), intent(), ended(exit_code)]), expected, "{exit_code}");
-        assert!(is_unfinished(&[run(), intent(), ended(exit_code), run()]), "{exit_code}, and then killed");
-    }
-}

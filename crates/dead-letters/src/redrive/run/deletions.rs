@@ -70,8 +70,7 @@ impl Deletions {
 
     /// After a complete pass: a sent message that is no longer in the DLQ was deleted, although the answer was lost.
     ///
-    /// A file, or the part of an archive that is read, may be another one than an earlier run had: the absence of a
-    /// message of that run says nothing.
+    /// A file may be another one than an earlier run had: the absence of a message of that run says nothing.
     pub(super) fn forget_what_is_gone(
         &mut self,
         journal: &mut Journal,

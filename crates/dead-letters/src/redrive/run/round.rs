@@ -89,6 +89,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
                         // A message that is sent according to the journal is never sent again by any run, only deleted.
                         // This lets a second run finish the first one's work.
                         if self.journal.was_sent(&record.message.sqs_message_id) {
+                            let _is_named = self.redrive.plan.pick.observe(&record);
                             flow.sent.push(Sent { record, before: true });
                         } else if self.phase != Phase::Finish {
                             flow.going.extend(self.sorted(record)?);

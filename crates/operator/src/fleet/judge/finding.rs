@@ -86,9 +86,7 @@ fn deleted_soon(dlq: &Dlq, now: Timestamp) -> Option<String> {
         seconds => format!("in {} at the latest", about(seconds)),
     };
     dlq.counts.retention()?.ends_soon(by, now).then(|| {
-        format!(
-            "SQS deletes the oldest message {when}: send it back, or keep it (`redeliver audit --archive`)"
-        )
+        format!("SQS deletes the oldest message {when}: send it back, or keep it (`redeliver audit --save`)")
     })
 }
 

@@ -19,6 +19,8 @@ use redeliver_embedded::EmbeddedQueue;
 use redeliver_testing::dead_letters::received;
 use tempfile::TempDir;
 
+use crate::file_journals::journal_of_send;
+
 use super::*;
 
 /// A source queue, a DLQ with dead letters in it, and a directory for backup and journal.
@@ -237,7 +239,7 @@ fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_va
     let summary = world.send_with(&lines.join("\n"), rules, None::<&mut Journal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (1, 6));
     let problems = world.problems();
-    let foreign = "not a line of `audit --archive` or `purge --backup`";
+    let foreign = "not a line of `audit --save` or `purge --backup`";
     for (problem, expected) in problems.iter().zip([
         format!("1: {foreign}: it is JSON of another kind; messages are sent without --backup"),
         format!("2: {foreign}: it cannot be read from column 1 on"),
@@ -337,7 +339,7 @@ fn a_backup_that_another_user_may_have_written_is_not_restored() {
         let backups = [backup.clone()];
         let error = clock.block_on(restore(&backups, &sender, &schema, 1_048_576, &stop)).unwrap_err();
         assert!(error.to_string().ends_with(why), "{error}");
-        let _of_this_try = fs::remove_file(journal_of(&backup));
+        let _of_this_try = fs::remove_file(journal_of_send(&backup));
     });
     assert_eq!(purging.world.bodies().len(), 0);
 }

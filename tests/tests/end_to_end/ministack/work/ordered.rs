@@ -114,7 +114,7 @@ async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
     assert_eq!(calls_of_group(&target, "a"), [0, 1, 2]);
     let dead = journal();
     let mut audit = Command::new(tested_program("redeliver"));
-    audit.args(["audit", "--queue", &topology.final_dlq.url, "--archive"]).arg(&dead).env_clear();
+    audit.args(["audit", "--queue", &topology.final_dlq.url, "--save"]).arg(&dead).env_clear();
     audit.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     assert_eq!(audit.output().await.unwrap().status.code(), Some(3), "it has a dead letter");
 

@@ -48,13 +48,13 @@ impl World {
         &self,
         pick: Pick,
         view: Box<dyn View>,
-        archive: Option<&Path>,
+        save: Option<&Path>,
         stop: impl Future<Output = ()>,
     ) -> (Result<Audited, Failure>, String) {
         let mut output = Vec::new();
-        let archive = archive.map(|path| Archive::create(path).unwrap());
+        let save = save.map(|path| Save::create(path, None).unwrap());
         let auditor =
-            Auditor { pick, max: u64::MAX, tally: Tally::new(context()), archive, view, output: &mut output };
+            Auditor { pick, max: u64::MAX, tally: Tally::new(context()), save, view, output: &mut output };
         let audited = self.clock.block_on(auditor.audit(&self.queue, &self.clock, stop, |_| {}));
         (audited, String::from_utf8(output).unwrap())
     }
@@ -153,10 +153,10 @@ fn when_nobody_reads_the_output_any_more_the_audit_ends_without_an_error() {
 }
 
 #[test]
-fn an_archive_holds_each_message_that_was_asked_for() {
+fn a_saved_file_holds_each_picked_message() {
     let world = world(25);
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("archive.jsonl");
+    let path = folder.path().join("saved.jsonl");
     let (audited, _) = world.audit_until(Pick::default(), Box::new(Json), Some(&path), pending());
     assert_eq!(audited.unwrap().report.total, 25);
     let text = std::fs::read_to_string(&path).unwrap();
@@ -196,7 +196,7 @@ fn an_audit_of_a_few_ends_with_them_and_gives_everything_back() {
         pick: Pick::default(),
         max: 7,
         tally: Tally::new(context()),
-        archive: None,
+        save: None,
         view: Box::new(JsonLines),
         output: &mut output,
     };

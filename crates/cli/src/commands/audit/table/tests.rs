@@ -83,7 +83,7 @@ fn what_sqs_deletes_soon_comes_first() {
         lines.next(),
         Some(
             "SQS deletes 2 dead letters within 4h 48m, the first in 10s (1970-01-02T00:00:10.000Z): send them back \
-             (`redeliver redrive`), or keep them (`redeliver audit --archive`)."
+             (`redeliver redrive`), or keep them (`redeliver audit --save`)."
         )
     );
     let letters = "3 dead letters in final-dlq (1970-01-02T00:00:00.000Z): start with group ";

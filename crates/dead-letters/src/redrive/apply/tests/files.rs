@@ -43,6 +43,23 @@ fn they_are_sent_to_a_queue_once_however_often_it_is_run() {
     assert_eq!(world.take(&world.source).len(), 120);
 }
 
+/// Another selection has the same journal: of a file each dead letter is sent once.
+#[test]
+fn a_letter_sent_by_an_earlier_selection_is_neither_sent_again_nor_missing() {
+    let world = World::new(Vec::new());
+    let messages = [dead(0), dead(1)];
+    let plan = everything();
+    let first = file(&messages);
+    world.clock.block_on(from_file(&first, &world, &plan).apply(&mut world.journal())).unwrap();
+    let ids = [id(1), "absent".to_owned()];
+    let selecting = Plan { pick: Pick::new(None, ids.to_vec(), None), ..everything() };
+    let second = file(&messages);
+    let report =
+        world.clock.block_on(from_file(&second, &world, &selecting).apply(&mut world.journal())).unwrap();
+    assert_eq!((report.sent, report.deleted_only), (0, 2));
+    assert_eq!(selecting.pick.missing(), ["no message with the id absent was found"]);
+}
+
 /// Archives of several days in one file: a message that was sent back and died again is in it twice.
 #[test]
 fn a_later_generation_of_a_message_is_sent_too_and_is_not_taken_for_one_that_came_straight_back() {

@@ -1,0 +1,79 @@
+//! `--save`: the dead letters that an audit has picked, in a file that can be sent.
+
+use std::path::Path;
+
+use chrono::TimeDelta;
+use redeliver_core::message::Timestamp;
+use redeliver_dead_letters::{Archive, DeadLetterRecord};
+use redeliver_operator::files::FileError;
+use redeliver_operator::terminal::units::counted;
+
+/// The time for which the final DLQ keeps a dead letter: SQS's longest.
+const FINAL_DLQ_KEEPS: TimeDelta = TimeDelta::days(14);
+
+/// The file, which is new.
+#[derive(Debug)]
+pub(super) struct Save {
+    file: Archive,
+    /// Dead letters of an archive that died since then are in the final DLQ, too, unless they were purged or redriven.
+    still_queued_since: Option<Timestamp>,
+    still_queued: u64,
+}
+
+impl Save {
+    /// Starts the file. `archive_read_at` is the time at which an archive was read.
+    pub(super) fn create(path: &Path, archive_read_at: Option<Timestamp>) -> Result<Self, FileError> {
+        let still_queued_since = archive_read_at.map(|now| now - FINAL_DLQ_KEEPS);
+        Ok(Self { file: Archive::create(path)?, still_queued_since, still_queued: 0 })
+    }
+
+    pub(super) fn append(&mut self, record: &DeadLetterRecord) -> Result<(), FileError> {
+        let is_still_queued = self.still_queued_since.is_some_and(|since| since <= record.death().at);
+        self.still_queued += u64::from(is_still_queued);
+        self.file.append(&record.message)
+    }
+
+    pub(super) fn sync(&mut self) -> Result<(), FileError> {
+        self.file.sync()
+    }
+
+    /// Warns of dead letters that would exist twice if the file were sent.
+    pub(super) fn warning(&self) -> Option<String> {
+        let since = self.still_queued_since.filter(|_| self.still_queued > 0)?;
+        Some(format!(
+            "{} of the last 14 days saved: unless it was purged or redriven, each is in the final DLQ, too, and would exist \
+             twice once the file is sent. Redrive those from there, and save the others with --until {}",
+            counted(self.still_queued, "dead letter"),
+            since.format("%Y-%m-%d")
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_core::message::metadata::parse_rfc3339;
+
+    use super::*;
+    use crate::commands::audit::examples::{record, with_sent_seconds};
+
+    #[test]
+    fn letters_that_the_final_dlq_may_still_hold_are_counted_in_a_warning() {
+        let folder = tempfile::tempdir().unwrap();
+        let read_at = parse_rfc3339("2026-11-29T12:00:00Z").unwrap();
+        let seconds_of = |text| parse_rfc3339(text).unwrap().timestamp();
+        let warning = |name: &str, archive_read_at| {
+            let mut save = Save::create(&folder.path().join(name), archive_read_at).unwrap();
+            for (n, died_at) in
+                [(1, "2026-11-15T11:59:59Z"), (2, "2026-11-15T12:00:00Z"), (3, "2026-11-28T00:00:00Z")]
+            {
+                let record = record("NON_RETRYABLE_ERROR", "x", n);
+                save.append(&with_sent_seconds(record, seconds_of(died_at))).unwrap();
+            }
+            save.warning()
+        };
+        let warned = warning("archive.jsonl", Some(read_at)).unwrap();
+        assert!(warned.starts_with("2 dead letters of the last 14 days saved: "), "{warned}");
+        assert!(warned.ends_with("save the others with --until 2026-11-15"), "{warned}");
+        assert_eq!(warning("queue.jsonl", None), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! S3 and SQS, as far as dead letters of an archive are saved and sent back: objects to list and to read, and a queue that
+//! remembers what it got, and can be told to stop answering.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::sqs::REGION;
+use crate::sqs_stub::taken_batch;
+use crate::wire::serve;
+
+/// The one bucket.
+const BUCKET: &str = "letters";
+/// The one queue.
+const QUEUE: &str = "orders";
+
+/// A running stub; dropping it ends it.
+pub struct ArchiveStub {
+    url: String,
+    state: Arc<Stub>,
+    server: JoinHandle<()>,
+}
+
+struct Stub {
+    objects: BTreeMap<String, Vec<u8>>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    bodies: Vec<String>,
+    /// Batches that it takes; it answers no other. `None`: it takes all.
+    batches_left: Option<u64>,
+}
+
+impl ArchiveStub {
+    /// Starts one with these objects, by their keys.
+    pub async fn start(objects: BTreeMap<String, Vec<u8>>) -> Self {
+        let state = Arc::new(Stub { objects, queue: Mutex::default() });
+        let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&state))).await;
+        Self { url: format!("http://{address}"), state, server }
+    }
+
+    /// The endpoint for `AWS_ENDPOINT_URL`.
+    #[must_use]
+    pub fn endpoint_url(&self) -> &str {
+        &self.url
+    }
+
+    /// The address of the archive below this prefix.
+    #[must_use]
+    pub fn archive(&self, prefix: &str) -> String {
+        format!("s3://{BUCKET}/{prefix}")
+    }
+
+    /// The queue's URL.
+    #[must_use]
+    pub fn queue_url(&self) -> String {
+        format!("{}/000000000000/{QUEUE}", self.url)
+    }
+
+    /// From now on the queue takes this many batches and answers no other; `None`: it takes all.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn take_batches(&self, batches: Option<u64>) {
+        self.state.queue.lock().expect("no holder panics").batches_left = batches;
+    }
+
+    /// The bodies of all messages that the queue has got.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn bodies(&self) -> Vec<String> {
+        self.state.queue.lock().expect("no holder panics").bodies.clone()
+    }
+}
+
+impl Drop for ArchiveStub {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn answer(State(stub): State<Arc<Stub>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
+    match target.strip_prefix("AmazonSQS.") {
+        Some("GetQueueAttributes") => {
+            let attributes = json!({
+                "QueueArn": format!("arn:aws:sqs:{REGION}:000000000000:{QUEUE}"),
+                "ApproximateNumberOfMessages": "0",
+                "ApproximateNumberOfMessagesNotVisible": "0",
+                "ApproximateNumberOfMessagesDelayed": "0",
+            });
+            json!({ "Attributes": attributes }).to_string().into_response()
+        }
+        Some("SendMessageBatch") if take(&stub, &body) => taken_batch(&body).to_string().into_response(),
+        Some("SendMessageBatch") => pending().await,
+        _ => object(&stub.objects, &uri),
+    }
+}
+
+/// Returns true if the queue has taken the batch.
+fn take(stub: &Stub, body: &[u8]) -> bool {
+    let mut queue = stub.queue.lock().expect("no holder panics");
+    match &mut queue.batches_left {
+        Some(0) => return false,
+        Some(left) => *left -= 1,
+        None => {}
+    }
+    let batch: Value = serde_json::from_slice(body).expect("a batch is as SQS takes it");
+    let entries = batch["Entries"].as_array().expect("a batch has entries");
+    let text = |entry: &Value| entry["MessageBody"].as_str().expect("an entry has a body").to_owned();
+    queue.bodies.extend(entries.iter().map(text));
+    true
+}
+
+/// A listing ("ListObjectsV2", Amazon S3 API Reference) or an object; any other request is of a service that is not here.
+fn object(objects: &BTreeMap<String, Vec<u8>>, uri: &Uri) -> Response {
+    let Some(key) = uri.path().strip_prefix(&format!("/{BUCKET}")) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let url = reqwest::Url::parse(&format!("http://s3{uri}")).expect("it was a URL");
+    let query: BTreeMap<_, _> = url.query_pairs().into_owned().collect();
+    if !query.contains_key("list-type") {
+        let key =
+            url.path_segments().into_iter().flatten().skip(1).map(decoded).collect::<Vec<_>>().join("/");
+        return objects.get(&key).cloned().map_or(StatusCode::NOT_FOUND.into_response(), |object| {
+            ([("etag", "\"1\"")], object).into_response()
+        });
+    }
+    assert!(key.trim_matches('/').is_empty(), "a listing is of the bucket: {uri}");
+    let prefix = query.get("prefix").map_or("", String::as_str);
+    let (mut keys, mut folders) = (Vec::new(), BTreeSet::new());
+    for key in objects.keys() {
+        let Some(rest) = key.strip_prefix(prefix) else { continue };
+        match rest.split_once('/').filter(|_| query.contains_key("delimiter")) {
+            Some((folder, _)) => drop(folders.insert(format!("{prefix}{folder}/"))),
+            None => keys.push(key),
+        }
+    }
+    let keys = keys.iter().map(|key| format!("<Contents><Key>{key}</Key></Contents>"));
+    let folders =
+        folders.iter().map(|folder| format!("<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>"));
+    let entries: String = keys.chain(folders).collect();
+    format!("<ListBucketResult><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>").into_response()
+}
+
+/// A part of a path, of which clients encode what is no letter and no digit.
+fn decoded(segment: &str) -> String {
+    let mut text = segment.to_owned();
+    for (encoded, character) in [("%3D", "="), ("%2F", "/"), ("%2E", ".")] {
+        text = text.replace(encoded, character);
+    }
+    text
+}

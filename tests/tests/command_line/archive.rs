@@ -1,0 +1,132 @@
+//! Dead letters of an archive: saved to a file, and sent from it.
+
+use std::collections::BTreeSet;
+
+use chrono::TimeDelta;
+use redeliver_core::archive::{ArchivedMessage, Death, Layout, Prefix, gzip};
+use redeliver_core::message::Timestamp;
+use redeliver_testing::dead_letters;
+use redeliver_tests::archive_stub::ArchiveStub;
+
+use super::*;
+
+const DEAD_LETTERS: u32 = 30;
+const FINGERPRINT: &str = "0123456789abcdef";
+
+/// The objects of a deployment's dead letters.
+fn objects(deployment: &str, lines: impl Iterator<Item = ArchivedMessage>) -> BTreeMap<String, Vec<u8>> {
+    let layout =
+        Layout { prefix: Prefix::new("prod").expect("it is a prefix"), deployment: deployment.to_owned() };
+    let object = |(hour, line): (i64, ArchivedMessage)| {
+        let death =
+            Death::new(Timestamp::UNIX_EPOCH + TimeDelta::hours(hour), FINGERPRINT, &line.sqs_message_id);
+        (layout.key(&death), gzip(&line))
+    };
+    (1..).zip(lines).map(object).collect()
+}
+
+fn line(number: u32) -> ArchivedMessage {
+    ArchivedMessage::new(&dead_letters::record("RETRY_ATTEMPT_EXCEEDED", "down", number))
+}
+
+/// Runs the program in a folder, on the stub.
+fn on(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> tokio::process::Command {
+    let mut program = tokio::process::Command::new(tested_program("redeliver"));
+    program.args(arguments).current_dir(folder).env("AWS_REGION", REGION).kill_on_drop(true);
+    program.env("AWS_ENDPOINT_URL", stub.endpoint_url());
+    program.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+    program
+}
+
+async fn output(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> Output {
+    on(stub, folder, arguments).output().await.expect("the program starts")
+}
+
+/// Ids of the messages that the queue has got, each as often as it has got it.
+fn sent(stub: &ArchiveStub) -> Vec<String> {
+    let id = |body: &String| {
+        let message: Value = serde_json::from_str(body).expect("a message is JSON");
+        message["metadata"]["message_id"].as_str().expect("it has an id").to_owned()
+    };
+    let mut ids: Vec<_> = stub.bodies().iter().map(id).collect();
+    ids.sort();
+    ids
+}
+
+#[tokio::test]
+async fn letters_saved_from_an_archive_are_sent_once_by_a_run_that_was_killed_and_later_ones() {
+    let omitted = ArchivedMessage { omitted: vec!["/data/email".to_owned()], ..line(DEAD_LETTERS + 1) };
+    let lines = (1..=DEAD_LETTERS).map(line).chain([omitted]);
+    let stub = ArchiveStub::start(objects("orders-final-dlq", lines)).await;
+    let archive = stub.archive("prod");
+    let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().expect("the temporary folder is writable"));
+    let saved = here.path().join("saved.jsonl");
+    let file = saved.to_str().expect("UTF-8");
+
+    let audit = ["audit", &archive, "--save", file, "--format", "json"];
+    let audited = report_with(3, &output(&stub, here.path(), &audit).await);
+    assert_eq!(audited["total"], DEAD_LETTERS + 1);
+    #[cfg(unix)]
+    {
+        let mode =
+            std::os::unix::fs::PermissionsExt::mode(&saved.metadata().expect("it is there").permissions());
+        assert_eq!(mode & 0o777, 0o600, "it holds messages");
+    }
+    let again = output(&stub, here.path(), &audit).await;
+    assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
+    assert!(stderr(&again).contains("it is there already"), "{}", stderr(&again));
+
+    // One batch is confirmed and in the journal; the others are under way when the program is killed.
+    let redrive =
+        ["redrive", file, "--to", &stub.queue_url(), "--into-paused", "--apply", "--format", "json"];
+    stub.take_batches(Some(1));
+    let mut killed = on(&stub, here.path(), &redrive)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let journal = here.path().join("saved.jsonl.redriven");
+    let confirmed = || std::fs::read_to_string(&journal).unwrap_or_default().matches("\"sent_as\"").count();
+    let until_confirmed = async {
+        while confirmed() < 10 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, until_confirmed).await.expect("a batch is confirmed");
+    killed.kill().await.expect("it was running");
+    assert_eq!(sent(&stub).len(), 10);
+
+    // The journal is the file's own: wherever the next run is started, and whatever it selects.
+    stub.take_batches(None);
+    let finished = report_with(1, &output(&stub, elsewhere.path(), &redrive).await);
+    assert_eq!((&finished["sent"], &finished["deleted_only"]), (&20.into(), &10.into()), "{finished}");
+    let stays = "its /data/email was omitted in the archive: it cannot be sent again";
+    assert_eq!(finished["staying"][0]["reason"], stays, "{finished}");
+    let all: BTreeSet<_> = (1..=DEAD_LETTERS).map(dead_letters::id).collect();
+    assert_eq!(sent(&stub), all.iter().cloned().collect::<Vec<_>>(), "each once");
+    let first = dead_letters::id(1);
+    let selecting = [&redrive[..], &["--ids", &first]].concat();
+    let third = report_with(0, &output(&stub, here.path(), &selecting).await);
+    assert_eq!((&third["sent"], &third["deleted_only"]), (&0.into(), &DEAD_LETTERS.into()), "{third}");
+    let other = ["send", "--backup", file, "--queue", &stub.queue_url(), "--apply"];
+    let other = output(&stub, here.path(), &other).await;
+    assert_eq!(other.status.code(), Some(2), "{}", stderr(&other));
+    assert!(stderr(&other).contains("`redeliver redrive` has begun to send this file"), "{}", stderr(&other));
+    assert_eq!(sent(&stub).len(), 30);
+}
+
+#[tokio::test]
+async fn letters_of_several_deployments_are_not_saved_into_one_file() {
+    let both = ["orders-final-dlq", "payments-final-dlq"].map(|name| objects(name, [line(1)].into_iter()));
+    let stub = ArchiveStub::start(both.into_iter().flatten().collect()).await;
+    let folder = tempfile::tempdir().expect("the temporary folder is writable");
+    let (archive, file) = (stub.archive("prod"), folder.path().join("saved.jsonl"));
+    let save = ["--save", file.to_str().expect("UTF-8")];
+    let refused = output(&stub, folder.path(), &[&["audit", &archive], &save[..]].concat()).await;
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    let payments = format!("{archive}/dead-letters/deployment=payments-final-dlq");
+    assert!(stderr(&refused).contains(&payments), "{}", stderr(&refused));
+    let audit = ["audit", &payments, "--format", "json"];
+    let audited = report_with(3, &output(&stub, folder.path(), &[&audit[..], &save].concat()).await);
+    assert_eq!(audited["total"], 1);
+}
