@@ -310,10 +310,11 @@ async fn start_plan(
     };
     match at.blocking(start).await? {
         Ok(()) => to(&path),
-        Err(NotStarted { see: Some(plan), words }) => {
-            Err(PageError::new(StatusCode::CONFLICT, words).leading_to(&at.path(&format!("plans/{plan}"))))
+        Err(NotStarted { see: Some(plan), why }) => {
+            let path = at.path(&format!("plans/{plan}"));
+            Err(PageError::new(StatusCode::CONFLICT, why.to_string()).leading_to(&path))
         }
-        Err(refused) => Err(PageError::from(refused).leading_to(&path)),
+        Err(NotStarted { see: None, why }) => Err(PageError::from(why).leading_to(&path)),
     }
 }
 

@@ -139,6 +139,16 @@ impl FileQueue {
         self
     }
 
+    /// SQS's ids of its dead letters, in order.
+    ///
+    /// # Errors
+    /// If the file cannot be read again.
+    pub fn ids(&self) -> io::Result<Vec<String>> {
+        let mut state = self.state();
+        let good: Vec<_> = (0..state.lines.len()).filter(|place| state.lines[*place].is_good).collect();
+        good.into_iter().map(|place| Ok(state.read(place, self.opened_at)?.sqs_message_id)).collect()
+    }
+
     /// The name that is shown to users.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -176,17 +186,22 @@ impl FileQueue {
 }
 
 impl State {
+    fn read(&mut self, place: usize, opened_at: Timestamp) -> io::Result<ReceivedMessage> {
+        let Line { start, bytes, .. } = self.lines[place];
+        let mut content = vec![0; bytes];
+        self.file.seek(SeekFrom::Start(start))?;
+        self.file.read_exact(&mut content)?;
+        read_line(&content, opened_at).map_err(io::Error::other)
+    }
+
     /// Reads the next lines, and keeps lines that are not dead letters apart.
     fn next(&mut self, most: usize, opened_at: Timestamp) -> io::Result<Vec<ReceivedMessage>> {
         let mut messages = Vec::new();
         for place in self.visible.iter().take(most).copied().collect::<Vec<_>>() {
-            let Line { start, bytes, is_good } = self.lines[place];
+            let Line { start, is_good, .. } = self.lines[place];
             let receipt_handle = place.to_string();
             if is_good {
-                let mut content = vec![0; bytes];
-                self.file.seek(SeekFrom::Start(start))?;
-                self.file.read_exact(&mut content)?;
-                let message = read_line(&content, opened_at).map_err(io::Error::other)?;
+                let message = self.read(place, opened_at)?;
                 messages.push(ReceivedMessage { receipt_handle, ..message });
             } else {
                 let sqs_message_id = format!("byte {start}");

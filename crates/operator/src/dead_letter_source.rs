@@ -1,7 +1,7 @@
 //! A source of dead letters: a DLQ or a file.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -14,10 +14,12 @@ use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
     VisibilityControl,
 };
+use redeliver_dead_letters::files::open_own;
 use redeliver_dead_letters::{BadLines, FileQueue, Retention};
 
 use crate::Failure;
 use crate::archive::{ArchiveUri, PeriodArgs};
+use crate::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
 use crate::files::{check_encoding, unreadable};
 use crate::message_file::{is_standard_input, named, open};
 use crate::queues::{Counts, DeadLetterQueue, KnownQueue, name_in};
@@ -121,6 +123,32 @@ pub fn open_file(path: &Path) -> Result<FileQueue, Failure> {
         .into());
     }
     Ok(queue)
+}
+
+/// The messages of backups, each once: a run that was killed has left messages in the queue that the next one has backed
+/// up again. Only the user's own files are read. `arn` is that of the queue that they were deleted from.
+///
+/// # Errors
+/// If a file cannot be read, or may have been written by another user, or another command has begun to send it.
+pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Failure> {
+    for path in backups {
+        check_not_begun(&journal_of_send(path), "redeliver send --backup")?;
+    }
+    // The first one's is that of the restore.
+    for path in backups.iter().skip(1) {
+        check_not_begun(&journal_of_redrive(path), "redeliver redrive")?;
+    }
+    let mut all = tempfile::tempfile()?;
+    for path in backups {
+        let mut input = BufReader::new(open_own(path, false).map_err(|error| unreadable(path, &error))?);
+        let mut line = Vec::new();
+        // Nothing was deleted after a last line without its line break.
+        while input.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+            all.write_all(&line)?;
+            line.clear();
+        }
+    }
+    Ok(FileQueue::open(all, "the backups", arn, SystemClock.now())?)
 }
 
 fn tell_what_is_left_out(queue: &FileQueue) {

@@ -1,20 +1,17 @@
-//! Sends a file of messages, for `redeliver send` and for a backup that the console restores: lines are read and checked
-//! ([`Rules`]), packed into batches, sent ([`Sender`]), and recorded in a [`Journal`] once they are confirmed, so that a
-//! second run continues where the first one ended.
+//! Sends a file of messages: lines are read and checked ([`Rules`]), packed into batches, sent ([`Sender`]), and recorded
+//! in a [`Journal`] once they are confirmed, so that a second run continues where the first one ended.
 
 mod batches;
 mod confirmed;
 mod journal;
 mod pace;
 mod reader;
-mod restore;
 mod sender;
 mod summary;
 
 pub use confirmed::{Confirmed, Digest};
 pub use journal::{Journal, open as open_journal};
 pub use reader::{Checked, Numbered, Rules, Step};
-pub use restore::{ids_in, restore};
 pub use sender::{Sender, Watcher, count};
 pub use summary::{Stopped, Summary};
 

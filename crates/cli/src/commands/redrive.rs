@@ -16,7 +16,7 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Queue as _, is_fifo};
 use redeliver_dead_letters::files::sync_directory_of;
 use redeliver_dead_letters::redrive::{
-    Early, Edit, Ending, Journal, Limits, Plan, Progress, Redrive, RedriveReport, plan_id,
+    Early, Edit, Ending, Limits, Plan, Progress, Redrive, RedriveReport, plan_id,
 };
 
 use redeliver_operator::Failure;
@@ -25,12 +25,12 @@ use redeliver_operator::dead_letter_source::DeadLetters;
 use redeliver_operator::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
 use redeliver_operator::files::read_schema;
 use redeliver_operator::queues::account;
+use redeliver_operator::redrive::{Applied, RedriveTask, check_destination, describe_wait};
 use redeliver_operator::sentences::{picked_without_members, still_hidden};
 use redeliver_operator::status::consumer::Consumer;
 use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::terminal::units::span;
 use report_text::Way;
 
 /// Prints the plan, or with `--apply` the report of its run.
@@ -78,36 +78,21 @@ async fn send(
              later; dead letters of one group arrive in any order",
         );
     }
-    // By ARN: one queue may have several URLs.
-    if to.queue.arn() == from.arn() {
-        return Err("--to names the DLQ itself; name the source queue".into());
-    }
-    if let Some(file) = from.lines()
-        && file.was_read_from(to.queue.arn())
-    {
-        let name = file.name();
-        return Err(format!("--to names the queue that {name} was read from; name the source queue").into());
-    }
+    check_destination(from, to.queue.arn())?;
+    let is_file = from.lines().is_some();
     let is_consumed = is_consumed(arguments, to.queue.arn()).await?;
-    let can_come_back = matches!(from, DeadLetters::Queue(_));
-    let watch = if is_consumed && can_come_back { arguments.watch } else { Duration::ZERO };
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
     let bar =
         stderr::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} sent back, {elapsed} {msg}");
     // A steady tick, since a round may take a minute, and watching the pilot longer.
     bar.enable_steady_tick(Duration::from_millis(100));
-    let redrive = Redrive {
-        dlq: from,
-        source: &to.queue,
-        clock: &SystemClock,
+    let task = RedriveTask {
+        from,
+        to: &to.queue,
         plan,
-        can_come_back,
-        limits: Limits {
-            rate: arguments.rate,
-            max: arguments.selection.max(),
-            stop_after_failures_percent: arguments.stop_after_failures,
-            watch,
-        },
+        pace: arguments.pace(),
+        max: arguments.selection.max(),
+        is_consumed,
         interrupted: &|| stop.is_requested(),
         progress: &|progress| show(&bar, progress),
     };
@@ -117,12 +102,11 @@ async fn send(
     let (report, is_first_run) = if arguments.apply.is_wanted() {
         let id = id_of(arguments, from, to);
         let path = journal_path(arguments, &id);
-        let mut journal = Journal::open(&path, &id, from, to)?;
         stderr::remark(format_args!("journal: {}", path.display()));
-        let is_first_run = journal.is_new();
-        (redrive.apply(&mut journal).await?, is_first_run)
+        let Applied { report, is_first, .. } = task.apply(&path, &id).await?;
+        (report, is_first)
     } else {
-        let report = redrive.dry_run().await?;
+        let report = task.dry_run().await?;
         if let Some(remark) = picked_without_members(&plan.pick) {
             stderr::warning(remark);
         }
@@ -130,7 +114,7 @@ async fn send(
     };
     bar.finish_and_clear();
     // Only the first run over the whole queue can tell that a message is missing. In a file all stay.
-    let knows = report.is_covered() && (is_first_run || !can_come_back);
+    let knows = report.is_covered() && (is_first_run || is_file);
     let missing = if knows { plan.pick.missing() } else { Vec::new() };
     Ok((report, missing))
 }
@@ -214,9 +198,9 @@ fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
         edit: arguments.edit.as_deref().map(Edit::new).transpose()?,
         new_id: arguments.new_id,
         into_lines: arguments.written()?.is_some(),
-        to_fifo: false,
         max_generation: arguments.max_generation,
         schema: read_schema(arguments.data_schema.as_deref(), &arguments.plain)?,
+        ..Plan::default()
     })
 }
 
@@ -255,11 +239,8 @@ fn show(bar: &ProgressBar, progress: Progress) {
             bar.set_position(sent);
         }
         Progress::CameBack(_) => {} // the report has it
-        Progress::Watching(left) => {
-            bar.set_message(format!("watching the pilot, {} left", span(left.as_secs())))
-        }
-        Progress::Waiting(left) => {
-            bar.set_message(format!("waiting for hidden messages, {} left", span(left.as_secs())))
+        Progress::Watching(_) | Progress::Waiting(_) => {
+            bar.set_message(describe_wait(progress).unwrap_or_default());
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The page that edits everything that is selected, and shows on examples what the edit does while you type.
 
 use maud::{Markup, html};
-use redeliver_dead_letters::Pick;
-use redeliver_dead_letters::redrive::Verdict;
+use redeliver_dead_letters::redrive::{Edit, Plan, RedriveReport, Verdict};
 use redeliver_operator::Failure;
 use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::units::{counted, grouped};
@@ -14,9 +13,7 @@ use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
 use crate::extract::AtDeployment;
 use crate::pages::diff::diff;
 use crate::pages::edit::text_of;
-use crate::pages::plans::words;
-use crate::plans::decide::UNCHANGED;
-use crate::plans::plan::Action;
+use crate::pages::plans::{link, staying, words};
 
 /// Examples that are shown.
 const EXAMPLES: usize = 3;
@@ -122,16 +119,6 @@ pub(crate) fn body(at: &AtDeployment, selection: &Selection) -> Result<Markup, F
     })
 }
 
-/// The edit on some of the messages.
-#[derive(Debug, Default)]
-struct Tried {
-    changed: u64,
-    /// Text before and after.
-    examples: Vec<(DeadLetter, String, String)>,
-    /// Reasons why messages would stay, with their number and an example.
-    staying: Vec<(String, u64, DeadLetter)>,
-}
-
 /// Shows what the edit does.
 pub(crate) fn verdict(
     at: &AtDeployment,
@@ -145,72 +132,64 @@ pub(crate) fn verdict(
         Err(why) => return Ok(html! { p { (why) } }),
     };
     let selected = snapshot.select(selection)?.letters;
-    let tried = match tried(at, &snapshot, &selected, &program, new_id) {
+    let tried = match Tried::new(at, &snapshot, &selected, &program, new_id) {
         Ok(tried) => tried,
         Err(why) => return Ok(html! { p class="warning" { (escaped_lines(&why.to_string())) } }),
-    };
-    let link = |letter: &DeadLetter| {
-        let path = at.letter_path(&letter.sqs_message_id);
-        html! { a href=(path) { code { (letter.message_id) } } }
     };
     Ok(html! {
         p { "jq: " code { (escaped_lines(&program)) } }
         @if selected.len() > TRIED { p { "Of the first " (TRIED) " of " (grouped(selected.len() as u64)) ":" } }
         table class="plan" { tbody {
-            tr { th scope="row" { "changed, and can be sent back" } td class="number" { (grouped(tried.changed)) } td {} }
-            @for (reason, count, letter) in &tried.staying {
-                tr { th scope="row" { "stays: " (reason) } td class="number" { (grouped(*count)) } td { "e.g. " (link(letter)) } }
-            }
+            tr { th scope="row" { "changed, and can be sent back" } td class="number" { (grouped(tried.report.planned)) } td {} }
+            (staying(at, &tried.report))
         } }
-        @for (letter, before, after) in &tried.examples { p { (link(letter)) } (diff(&format!("Change of {}", letter.message_id), before, after)) }
+        @for Example { letter, before, after } in &tried.examples {
+            p { (link(at, &letter.sqs_message_id, &letter.message_id)) }
+            (diff(&format!("Change of {}", letter.message_id), before, after))
+        }
     })
 }
 
-fn tried(
-    at: &AtDeployment,
-    snapshot: &Snapshot,
-    selected: &[&DeadLetter],
-    program: &str,
-    new_id: bool,
-) -> Result<Tried, Failure> {
-    let action = |program: Option<String>| Action::SendBack {
-        to: String::new(),
-        edit: None,
-        new_id: new_id && program.is_some(),
-        program,
-        max_generation: at.site.max_generation,
-    };
-    let [edited, as_it_is] = [action(Some(program.to_owned())), action(None)];
-    let [edited, as_it_is] =
-        [&edited, &as_it_is].map(|action| action.redrive(Pick::default(), &at.site.schema));
-    let (Some((_, edited)), Some((_, as_it_is))) = (edited?, as_it_is?) else { return Ok(Tried::default()) };
-    let mut tried = Tried::default();
-    for letter in selected.iter().take(TRIED) {
-        let record = snapshot.record(letter)?;
-        let reason = match edited.decide(&record)? {
-            Verdict::Send(send_back) if send_back.edited => {
-                tried.changed += 1;
-                if tried.examples.len() < EXAMPLES {
-                    // Without what a redrive changes by itself, such as the generation.
-                    let before = match as_it_is.decide(&record)? {
-                        Verdict::Send(unedited) => laid_out(&unedited.message.content().body),
-                        Verdict::Stays(_) | Verdict::NotSelected => laid_out(&record.message.body),
-                    };
-                    let after = laid_out(&send_back.message.content().body);
-                    tried.examples.push(((*letter).clone(), before, after));
-                }
-                continue;
+/// The edit on some of the messages.
+struct Tried<'l> {
+    report: RedriveReport,
+    examples: Vec<Example<'l>>,
+}
+
+/// A message and its text before and after the edit.
+struct Example<'l> {
+    letter: &'l DeadLetter,
+    before: String,
+    after: String,
+}
+
+impl<'l> Tried<'l> {
+    fn new(
+        at: &AtDeployment,
+        snapshot: &Snapshot,
+        selected: &[&'l DeadLetter],
+        program: &str,
+        new_id: bool,
+    ) -> Result<Self, Failure> {
+        let edited = Plan { edited_only: true, ..at.site.redrive(Some(Edit::new(program)?), new_id) };
+        let as_it_is = at.site.redrive(None, false);
+        let mut tried = Self { report: RedriveReport::default(), examples: Vec::new() };
+        for &letter in selected.iter().take(TRIED) {
+            let record = snapshot.record(letter)?;
+            let Some(send_back) = edited.choose(&record, &mut tried.report)? else { continue };
+            tried.report.would_send(&record, &send_back);
+            if tried.examples.len() < EXAMPLES {
+                // Without what a redrive changes by itself, such as the generation.
+                let before = match as_it_is.decide(&record)? {
+                    Verdict::Send(unedited) => laid_out(&unedited.message.content().body),
+                    Verdict::Stays(_) | Verdict::NotSelected => laid_out(&record.message.body),
+                };
+                let after = laid_out(&send_back.message.content().body);
+                tried.examples.push(Example { letter, before, after });
             }
-            Verdict::Send(_) => UNCHANGED.to_owned(),
-            Verdict::Stays(reason) => reason.to_string(),
-            Verdict::NotSelected => "is not selected".to_owned(),
-        };
-        match tried.staying.iter_mut().find(|(known, ..)| *known == reason) {
-            Some((_, count, _)) => *count += 1,
-            None => tried.staying.push((reason, 1, (*letter).clone())),
         }
+        Ok(tried)
     }
-    Ok(tried)
 }
 
 /// A body for people. Characters that hide others are escaped.
@@ -226,7 +205,6 @@ fn laid_out(body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use redeliver_dead_letters::DeadLetterRecord;
-    use redeliver_dead_letters::redrive::{Edit, Plan};
     use redeliver_testing::dead_letters::annotated;
 
     use super::*;

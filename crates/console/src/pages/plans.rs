@@ -4,10 +4,10 @@ use maud::{Markup, html};
 use redeliver_aws::SystemClock;
 use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::ports::Clock as _;
-use redeliver_dead_letters::redrive::{DiedAgain, JournalCounts};
+use redeliver_dead_letters::redrive::{DiedAgain, JournalCounts, RedriveReport};
 use redeliver_operator::Failure;
+use redeliver_operator::dead_letter_source::open_backups;
 use redeliver_operator::markup::moment;
-use redeliver_operator::sending::ids_in;
 use redeliver_operator::terminal::escape::{escaped_lines, shortened};
 use redeliver_operator::terminal::units::{counted, grouped};
 use serde::Deserialize;
@@ -194,20 +194,17 @@ fn facts(plan: &Plan) -> Markup {
 /// Shows what the plan would do, and the forms that start and drop it.
 fn shown(at: &AtDeployment, plan: &Plan) -> Result<Markup, Failure> {
     let snapshot = at.snapshot()?;
-    let Decided { going, by_type, staying } =
-        decide(&snapshot, &plan.action, &plan.messages, &at.site.schema)?;
+    let Decided { report, going } = decide(&snapshot, &plan.action, &plan.messages, &at.site.schema)?;
     let verb = format!("would be {}", plan.action.done());
     let example = going.first().and_then(|id| snapshot.find(id));
     Ok(html! {
         table class="plan" {
             tbody {
                 tr { th scope="row" { (verb) } td class="number" { (grouped(going.len() as u64)) } td {} }
-                @for (error_type, count) in &by_type {
+                @for (error_type, count) in &report.by_error_type {
                     tr { th scope="row" class="part" { (error_type) } td class="number" { (grouped(*count)) } td {} }
                 }
-                @for (reason, (count, examples)) in &staying {
-                    tr { th scope="row" { "stays: " (reason) } td class="number" { (grouped(*count)) } td { "e.g. " (linked(at, examples)) } }
-                }
+                (staying(at, &report))
             }
         }
         @if let Some(letter) = example {
@@ -233,7 +230,7 @@ pub(crate) fn make_restore(at: &AtDeployment, deletion: &str) -> Result<Plan, Fa
         return Err("Only a deletion that has come to its end can be restored: let it go on first.".into());
     }
     let action = Action::Restore { to: at.source()?.to_owned(), deletion: deletion.to_owned() };
-    let messages = ids_in(&started.plan.backups(&at.runner.folder))?;
+    let messages = open_backups(&started.plan.backups(&at.runner.folder), &at.from)?.ids()?;
     let selected = format!("what the plan {deletion} deleted");
     Ok(Plan::new(rfc3339(SystemClock.now()), &at.from, action, selected, Vec::new(), messages))
 }
@@ -253,12 +250,21 @@ fn backups(at: &AtDeployment, plan: &Plan) -> Markup {
     html! { ul { @for path in plan.backups(&at.runner.folder) { li { code { (escaped_lines(&path.display().to_string())) } } } } }
 }
 
-fn link(at: &AtDeployment, sqs_message_id: &str, words: &str) -> Markup {
+pub(crate) fn link(at: &AtDeployment, sqs_message_id: &str, words: &str) -> Markup {
     html! { a href=(at.letter_path(sqs_message_id)) { code { (words) } } }
 }
 
 fn linked(at: &AtDeployment, ids: &[String]) -> Markup {
     html! { @for (index, id) in ids.iter().enumerate() { @if index > 0 { ", " } (link(at, id, id)) } }
+}
+
+/// The reasons why messages would stay, each a row.
+pub(crate) fn staying(at: &AtDeployment, report: &RedriveReport) -> Markup {
+    html! {
+        @for (reason, (count, examples)) in &report.staying {
+            tr { th scope="row" { "stays: " (reason) } td class="number" { (grouped(*count)) } td { "e.g. " (linked(at, examples)) } }
+        }
+    }
 }
 
 /// The messages of the plan, each with its page.
@@ -331,7 +337,7 @@ fn ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
     let seen = died_again.iter().map(|died| died.count).sum();
     let interrupted = Outcome {
         ending: "interrupted".to_owned(),
-        counts: all.as_ref().map(|all| of_journal(all, seen)).unwrap_or_default(),
+        counts: all.as_ref().map(|all| of_journal(all, seen, plan)).unwrap_or_default(),
         remarks: vec![
             "The console ended while this plan was running. Go on to continue where it stopped. Messages that it held \
              are visible again two minutes after it ended."

@@ -7,15 +7,12 @@ use std::str::FromStr;
 use maud::{Markup, html};
 use redeliver_core::ports::is_fifo;
 use redeliver_operator::Failure;
+use redeliver_operator::redrive::{Pace, RATE_MAX, WATCH_SECONDS_MAX};
 use redeliver_operator::terminal::units::counted;
 use serde::Deserialize;
 
-use crate::plans::plan::{Action, Pace};
+use crate::plans::plan::Action;
 use crate::plans::runner::Wanted;
-
-/// Maximum messages a second, as on the command line.
-const RATE_MAX: u32 = 3000;
-const WATCH_SECONDS_MAX: u64 = 3600;
 
 /// The form that starts a plan, or continues one with this pace.
 pub(crate) fn form(action: &Action, path: &str, stored: Option<Pace>, count: usize) -> Markup {
@@ -122,7 +119,7 @@ mod tests {
         for (wrong, why) in [
             (asked("0", "", ""), "messages a second: a whole number from 1 to 3000"),
             (asked("-1", "", ""), "messages a second: a whole number from 1 to 3000"),
-            (asked("", "3601", ""), "seconds: a whole number from 0 to 3600"),
+            (asked("", "43201", ""), "seconds: a whole number from 0 to 43200"),
             (asked("", "", "101"), "percent: a whole number from 0 to 100"),
         ] {
             assert_eq!(wrong.read().unwrap_err().to_string(), why);

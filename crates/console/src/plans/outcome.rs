@@ -2,43 +2,44 @@
 
 use redeliver_dead_letters::purge::Purged;
 use redeliver_dead_letters::redrive::{Early, Ending, JournalCounts, RedriveReport};
-use redeliver_operator::sending::{Stopped, Summary};
-use redeliver_operator::sentences::{incompleteness, watched_in_words, why_not_deleted};
+use redeliver_operator::redrive::{Continuation, next_step, staying};
+use redeliver_operator::sentences::{incompleteness, watched_in_words};
 use redeliver_operator::terminal::escape::escaped_lines;
-use redeliver_operator::terminal::units::counted;
 
-use crate::plans::plan::Outcome;
+use crate::plans::plan::{Action, Outcome, Plan};
+
+/// The buttons of a plan's page, in a sentence.
+const GO_ON: Continuation = Continuation { again: "go on here", anyway: "100 %" };
 
 /// The outcome of a redrive: how its last run ended, and how far all of them are. `came_back` is how many a run has seen
-/// in the DLQ again, `planned` how many the plan has.
+/// in the DLQ again.
 pub(crate) fn of_redrive(
     report: &RedriveReport,
     all: &JournalCounts,
     came_back: u64,
-    planned: u64,
+    plan: &Plan,
 ) -> Outcome {
     let ending = Ending::of(report, u64::MAX);
-    let mut counts = of_journal(all, came_back);
-    // Another run would not change the reasons why messages stay.
-    let finished = matches!(ending, Ending::Done | Ending::Left);
-    let gone = planned.saturating_sub(all.sent + report.staying_count());
+    let mut counts = of_journal(all, came_back, plan);
+    // Another run would not change the reasons why the others stay.
+    let finished = matches!(ending, Ending::Done | Ending::Left) && report.to_retry == 0;
+    let gone = (plan.messages.len() as u64).saturating_sub(all.sent + report.staying_count());
     counts.extend(shown(&[
         ("stay", report.staying_count()),
         ("no longer in the DLQ when it ran", if finished { gone } else { 0 }),
     ]));
     let mut remarks: Vec<_> = report.watched.iter().map(watched_in_words).collect();
-    remarks.extend(report.staying.iter().map(|(reason, (count, examples))| {
-        format!("{} left in the DLQ: {reason} (e.g. {})", counted(*count, "message"), examples.join(", "))
-    }));
+    remarks.extend(staying(report, !matches!(plan.action, Action::Restore { .. })));
     if let Some(Early::Failed(why)) = &report.early {
         remarks.push(why.clone());
     }
-    remarks.extend(next(ending, report));
+    remarks.extend(next_step(report, ending, GO_ON));
     Outcome {
         finished,
         ending: match ending {
             Ending::Done => "done",
-            Ending::Left => "done, except for what stays",
+            Ending::Left if finished => "done, except for what stays",
+            Ending::Left => "not all of it was sent",
             Ending::NotSeen => "not all of the queue was seen",
             Ending::Stopped => "stopped: too much of it failed again",
             Ending::Failed => "failed",
@@ -49,19 +50,14 @@ pub(crate) fn of_redrive(
         counts,
         remarks: remarks.iter().map(|remark| escaped_lines(remark)).collect(),
         // By the journal: after an error, the report knows only the deletions that were tried.
-        in_both_queues: !finished && may_be_in_both_queues(all),
+        in_both_queues: !finished && (all.sent > all.deleted || all.unknown > 0),
         ..Outcome::default()
     }
 }
 
-/// True if messages are, or may be, in the source queue and in the DLQ.
-const fn may_be_in_both_queues(all: &JournalCounts) -> bool {
-    all.sent > all.deleted || all.unknown > 0
-}
-
 /// Counts over the runs of a redrive.
-pub(crate) fn of_journal(all: &JournalCounts, came_back: u64) -> Vec<(String, u64)> {
-    let mut counts = vec![("sent back".to_owned(), all.sent)];
+pub(crate) fn of_journal(all: &JournalCounts, came_back: u64, plan: &Plan) -> Vec<(String, u64)> {
+    let mut counts = vec![(plan.action.done().to_owned(), all.sent)];
     counts.extend(shown(&[
         ("edited", all.edited),
         ("possible copies, at most", all.possible_copies),
@@ -70,35 +66,6 @@ pub(crate) fn of_journal(all: &JournalCounts, came_back: u64) -> Vec<(String, u6
         ("perhaps sent: the next run sends them again", all.unknown),
     ]));
     counts
-}
-
-/// Says what to do next, if anything.
-fn next(ending: Ending, report: &RedriveReport) -> Option<String> {
-    Some(match ending {
-        Ending::Done | Ending::Left => return None,
-        Ending::NotSeen => {
-            "another program reads the queue, or did: hidden messages are visible again within two minutes. Go on \
-             then".to_owned()
-        }
-        Ending::Failed | Ending::Interrupted => "it continues where it ended".to_owned(),
-        Ending::Stopped => {
-            let waiting = report.watched.and_then(|watched| watched.waiting).unwrap_or(0);
-            format!(
-                "of {} that this run sent, {} came straight back, and about {waiting} wait for a retry: the cause \
-                 remains. Fix it and go on, or go on anyway with 100 %",
-                counted(report.sent, "message"),
-                report.came_back_count()
-            )
-        }
-        Ending::NotDeleted => {
-            let (why, remedy) = why_not_deleted(report);
-            format!(
-                "{} were sent and are in the DLQ, too. {why} Do not send them back by other means: that makes copies. {remedy}, \
-                 and go on here",
-                counted(report.not_deleted, "message"),
-            )
-        }
-    })
 }
 
 /// The outcome of a deletion, of which earlier runs have done a part.
@@ -131,31 +98,6 @@ pub(crate) fn of_purge(purged: &Purged, deleted_before: u64, backup: &str, plann
             ]))
             .collect(),
         remarks: remarks.iter().map(|remark| escaped_lines(remark)).collect(),
-        ..Outcome::default()
-    }
-}
-
-/// The outcome of restoring a deletion's backups. `problems` are sentences about lines.
-pub(crate) fn of_restore(summary: &Summary, problems: &[String]) -> Outcome {
-    let Summary { sent, sent_before, invalid, unconfirmed, stopped, .. } = summary;
-    let mut counts = vec![("restored".to_owned(), sent + sent_before)];
-    counts.extend(shown(&[
-        ("lines that are not valid messages", *invalid),
-        ("not confirmed by SQS", *unconfirmed),
-    ]));
-    let ending = match stopped {
-        Some(Stopped::Interrupted) => "paused",
-        Some(_) => "failed",
-        None if *unconfirmed > 0 => "not all of it was restored",
-        None if *invalid > 0 => "done, except for lines that are not messages",
-        None => "done",
-    };
-    let remarks = stopped.iter().map(ToString::to_string).chain(problems.iter().cloned());
-    Outcome {
-        finished: stopped.is_none() && *unconfirmed == 0,
-        ending: ending.to_owned(),
-        counts,
-        remarks: remarks.map(|remark| escaped_lines(&remark)).collect(),
         ..Outcome::default()
     }
 }

@@ -7,14 +7,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use redeliver_core::message::metadata::GENERATION_MAX;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::is_fifo;
 use redeliver_dead_letters::Pick;
 use redeliver_dead_letters::files::{FileError, read_own, replace};
 use redeliver_dead_letters::redrive::{self, DiedAgain, Edit, Journal, JournalCounts, plan_id};
 use redeliver_operator::Failure;
-use redeliver_operator::file_journals::journal_of_send;
-use redeliver_operator::terminal::units::counted;
+use redeliver_operator::file_journals::journal_of_redrive;
+use redeliver_operator::redrive::Pace;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -91,51 +92,24 @@ impl Action {
         pick: Pick,
         schema: &MessageSchema,
     ) -> Result<Option<(&str, redrive::Plan)>, Failure> {
-        let Self::SendBack { to, edit, program, new_id, max_generation } = self else { return Ok(None) };
-        let how = redrive::Plan {
-            pick,
-            edit: match program {
-                Some(program) => Some(Edit::new(program)?),
-                None => edit.as_deref().map(Edit::body),
-            },
-            new_id: *new_id,
-            into_lines: false,
-            to_fifo: is_fifo(to),
-            max_generation: *max_generation,
-            schema: schema.clone(),
-        };
+        let Some(to) = self.to() else { return Ok(None) };
+        let mut how =
+            redrive::Plan { pick, to_fifo: is_fifo(to), schema: schema.clone(), ..redrive::Plan::default() };
+        match self {
+            Self::SendBack { edit, program, new_id, max_generation, .. } => {
+                how.edit = match program {
+                    Some(program) => Some(Edit::new(program)?),
+                    None => edit.as_deref().map(Edit::body),
+                };
+                how.edited_only = program.is_some();
+                how.new_id = *new_id;
+                how.max_generation = *max_generation;
+            }
+            // What was chosen to be deleted is not parked.
+            Self::Restore { .. } => how.max_generation = GENERATION_MAX,
+            Self::Delete => {}
+        }
         Ok(Some((to, how)))
-    }
-}
-
-/// The options of a run. The user chooses them at each start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Pace {
-    /// Messages a second; unlimited if `None`.
-    pub(crate) rate: Option<u32>,
-    /// The time for which the pilot is watched.
-    pub(crate) watch_seconds: u64,
-    pub(crate) stop_after_failures_percent: u8,
-    /// Send also if nobody takes messages from the source queue.
-    pub(crate) into_paused: bool,
-}
-
-impl Pace {
-    pub(crate) fn words(self) -> String {
-        let rate = self.rate.map_or("no limit on messages a second".to_owned(), |rate| {
-            format!("at most {} a second", counted(rate.into(), "message"))
-        });
-        let paused = if self.into_paused { ", also if the deployment is paused" } else { "" };
-        format!(
-            "{rate}, {} s of watching, and a stop at more than {} %{paused}",
-            self.watch_seconds, self.stop_after_failures_percent
-        )
-    }
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self { rate: None, watch_seconds: 60, stop_after_failures_percent: 20, into_paused: false }
     }
 }
 
@@ -186,9 +160,13 @@ impl Plan {
         Self { id: plan_id(&parts), made_at, from: from.to_owned(), action, selected, selection, messages }
     }
 
-    /// The journal of the redrive, next to the plan.
+    /// The journal of the redrive, next to the plan. That of a restore is where `redrive FILE` and `send --backup` look for
+    /// it, so that neither sends what the other has.
     pub(crate) fn journal(&self, folder: &Path) -> PathBuf {
-        folder.join(format!("redeliver-redrive-{}.jsonl", self.id))
+        match (&self.action, self.backups(folder).first()) {
+            (Action::Restore { .. }, Some(first)) => journal_of_redrive(first),
+            _ => folder.join(format!("redeliver-redrive-{}.jsonl", self.id)),
+        }
     }
 
     /// Counts over the runs of a redrive; `None` without a journal that can be read.
@@ -215,11 +193,9 @@ impl Plan {
     /// True if it may have sent or deleted messages. `all` is how far its redrive is.
     pub(crate) fn may_have_begun(&self, folder: &Path, all: Option<&JournalCounts>) -> bool {
         match &self.action {
-            Action::SendBack { .. } => all.is_some_and(|all| all.sent + all.unknown > 0),
             Action::Delete => !self.backups(folder).is_empty(),
-            Action::Restore { .. } => {
-                let is_there = |backup: &PathBuf| journal_of_send(backup).symlink_metadata().is_ok();
-                self.backups(folder).iter().any(is_there)
+            Action::SendBack { .. } | Action::Restore { .. } => {
+                all.is_some_and(|all| all.sent + all.unknown > 0)
             }
         }
     }

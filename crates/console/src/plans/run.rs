@@ -1,27 +1,22 @@
 //! Carries out a plan, with the engine of `redeliver redrive` and `redeliver purge`.
 
-use std::cell::RefCell;
-use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use redeliver_aws::Stop;
 use redeliver_aws::SystemClock;
-use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::metadata::rfc3339;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::purge::purge;
-use redeliver_dead_letters::redrive::{
-    self, DiedAgain, Journal, JournalCounts, Limits, Progress, Redrive, RedriveReport,
-};
+use redeliver_dead_letters::redrive::{self, DiedAgain, Progress};
 use redeliver_dead_letters::{Archive, Pick};
 use redeliver_operator::Failure;
+use redeliver_operator::dead_letter_source::{DeadLetters, open_backups};
 use redeliver_operator::queues::{DeadLetterQueue, QueueAddress};
-use redeliver_operator::sending::{Sender, Summary, Watcher, restore};
+use redeliver_operator::redrive::{Applied, RedriveTask, check_destination, not_consumed};
 use redeliver_operator::status::consumer::Consumer;
 
-use crate::plans::outcome::{of_journal, of_purge, of_redrive, of_restore};
+use crate::plans::outcome::{of_journal, of_purge, of_redrive};
 use crate::plans::plan::{Action, Outcome, StartedPlan};
 
 pub(crate) struct Run {
@@ -40,7 +35,9 @@ impl Run {
             let all = self.started.plan.journal_counts(&self.folder);
             Outcome {
                 ending: "failed".to_owned(),
-                counts: all.map(|all| of_journal(&all, self.came_back())).unwrap_or_default(),
+                counts: all
+                    .map(|all| of_journal(&all, self.came_back(), &self.started.plan))
+                    .unwrap_or_default(),
                 remarks: vec![error.to_string()],
                 // If there is a journal, messages may have been sent, and nobody has deleted them.
                 in_both_queues: self.started.plan.journal(&self.folder).exists(),
@@ -53,19 +50,10 @@ impl Run {
     }
 
     async fn carried_out(&mut self, progress: &dyn Fn(Progress)) -> Result<Outcome, Failure> {
-        let plan = self.started.plan.clone();
-        if let Action::Restore { to, .. } = &plan.action {
-            return self.restore(to, progress).await;
-        }
-        let pick = || Pick::exactly(plan.messages.iter().cloned());
-        match plan.action.redrive(pick(), &self.schema)? {
-            Some((to, how)) => {
-                let (report, all) = self.send_back(to, &how, progress).await?;
-                for died in report.died_again.iter().cloned() {
-                    DiedAgain::add(&mut self.started.died_again, died);
-                }
-                Ok(of_redrive(&report, &all, self.came_back(), plan.messages.len() as u64))
-            }
+        let action = self.started.plan.action.clone();
+        let pick = || Pick::exactly(self.started.plan.messages.iter().cloned());
+        match action.redrive(pick(), &self.schema)? {
+            Some((to, how)) => self.redrive(to, &how, progress).await,
             None => self.delete(&pick(), progress).await,
         }
     }
@@ -75,37 +63,36 @@ impl Run {
         self.started.died_again.iter().map(|died| died.count).sum()
     }
 
-    async fn send_back(
-        &self,
+    async fn redrive(
+        &mut self,
         to: &str,
         how: &redrive::Plan,
         progress: &dyn Fn(Progress),
-    ) -> Result<(RedriveReport, JournalCounts), Failure> {
+    ) -> Result<Outcome, Failure> {
         let StartedPlan { plan, pace, .. } = &self.started;
-        let from = self.queue.open().await?;
-        let to = self.queue.connection.find(&to.parse::<QueueAddress>()?).await?;
-        let is_consumed = self.is_consumed(to.queue.arn()).await?;
-        let limits = Limits {
-            rate: pace.rate,
-            max: u64::MAX,
-            stop_after_failures_percent: pace.stop_after_failures_percent,
-            // Without a consumer nothing can come back.
-            watch: if is_consumed { Duration::from_secs(pace.watch_seconds) } else { Duration::ZERO },
+        let from = match &plan.action {
+            Action::Restore { .. } => {
+                DeadLetters::File(open_backups(&plan.backups(&self.folder), &plan.from)?)
+            }
+            Action::SendBack { .. } | Action::Delete => DeadLetters::Queue(self.queue.open().await?.queue),
         };
-        let redrive = Redrive {
-            dlq: &from.queue,
-            source: &to.queue,
-            clock: &SystemClock,
+        let to = self.queue.connection.find(&to.parse::<QueueAddress>()?).await?.queue;
+        check_destination(&from, to.arn())?;
+        let task = RedriveTask {
+            is_consumed: from.lines().is_some() || self.is_consumed(to.arn()).await?,
+            from: &from,
+            to: &to,
             plan: how,
-            can_come_back: true,
-            limits,
+            pace: *pace,
+            max: u64::MAX,
             interrupted: &|| self.stop.is_requested(),
             progress,
         };
-        let journal = plan.journal(&self.folder);
-        let mut journal = Journal::open(&journal, &plan.id, from.queue.arn(), to.queue.arn())?;
-        let report = redrive.apply(&mut journal).await?;
-        Ok((report, journal.counts()))
+        let Applied { report, all, .. } = task.apply(&plan.journal(&self.folder), &plan.id).await?;
+        for died in report.died_again.iter().cloned() {
+            DiedAgain::add(&mut self.started.died_again, died);
+        }
+        Ok(of_redrive(&report, &all, self.came_back(), &self.started.plan))
     }
 
     async fn delete(&mut self, pick: &Pick, progress: &dyn Fn(Progress)) -> Result<Outcome, Failure> {
@@ -123,53 +110,15 @@ impl Run {
         Ok(outcome)
     }
 
-    async fn restore(&self, to: &str, progress: &dyn Fn(Progress)) -> Result<Outcome, Failure> {
-        let StartedPlan { plan, pace, .. } = &self.started;
-        let to = self.queue.connection.find(&to.parse::<QueueAddress>()?).await?;
-        let largest = to.attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
-        let watcher = RestoreWatcher { progress, problems: RefCell::default() };
-        let rate = pace.rate.and_then(NonZeroU32::new);
-        let sender = Sender { queue: &to.queue, clock: &SystemClock, rate, watcher: &watcher };
-        let backups = plan.backups(&self.folder);
-        let largest = largest.unwrap_or(MESSAGE_BYTES_MAX);
-        let summary = restore(&backups, &sender, &self.schema, largest, &self.stop).await?;
-        Ok(of_restore(&summary, &watcher.problems.borrow()))
-    }
-
     /// True if the source queue has a consumer. Without one, messages are sent only with `into_paused`.
     async fn is_consumed(&self, source_arn: &str) -> Result<bool, Failure> {
         match Consumer::look(&self.queue.connection, source_arn, true).await? {
             Consumer::There | Consumer::Unknown(_) => Ok(true),
             Consumer::Nobody(_) if self.started.pace.into_paused => Ok(false),
-            Consumer::Nobody(why) => Err(format!(
-                "{why}: messages that are sent back wait there and cannot be watched. Resume the deployment first, or \
-                 choose to send them anyway"
-            )
-            .into()),
+            Consumer::Nobody(why) => {
+                let why = not_consumed(&why);
+                Err(format!("{why}. Resume the deployment first, or choose to send them anyway").into())
+            }
         }
-    }
-}
-
-/// Problems of lines that are remembered.
-const PROBLEMS_MAX: usize = 10;
-
-struct RestoreWatcher<'a> {
-    progress: &'a dyn Fn(Progress),
-    problems: RefCell<Vec<String>>,
-}
-
-impl Watcher for RestoreWatcher<'_> {
-    fn problem(&self, line: usize, what: &str) {
-        let mut problems = self.problems.borrow_mut();
-        if problems.len() < PROBLEMS_MAX {
-            problems.push(format!("line {line} of the backup: {what}"));
-        }
-    }
-
-    // A backup has no warnings that its deletion did not have.
-    fn warning(&self, _: Option<usize>, _: &str) {}
-
-    fn progress(&self, _: u64, so_far: &Summary) {
-        (self.progress)(Progress::Sent(so_far.sent));
     }
 }

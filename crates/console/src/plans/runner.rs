@@ -14,11 +14,10 @@ use redeliver_dead_letters::files::is_ones_own;
 use redeliver_dead_letters::redrive::{Journal, Progress};
 use redeliver_operator::Failure;
 use redeliver_operator::queues::DeadLetterQueue;
-use redeliver_operator::terminal::units::span;
-use thiserror::Error;
+use redeliver_operator::redrive::{Pace, describe_wait};
 
 use crate::background::thread;
-use crate::plans::plan::{Action, Pace, Plan, StartedPlan};
+use crate::plans::plan::{Action, Plan, StartedPlan};
 use crate::plans::run::Run;
 
 pub(crate) const NOT_KNOWN: &str = "this plan no longer exists: make it again";
@@ -146,11 +145,9 @@ impl PlanRunner {
         if let PlanState::Ended(StartedPlan { plan, .. }) = &state {
             let journal = plan.journal(&self.folder);
             let has_journal = journal.symlink_metadata().is_ok();
-            let all = match &plan.action {
-                // Locked, so that no other console carries it out meanwhile.
-                Action::SendBack { to, .. } if has_journal => {
-                    Some(Journal::open(&journal, &plan.id, &plan.from, to)?.counts())
-                }
+            // Locked, so that no other console carries it out meanwhile.
+            let all = match plan.action.to() {
+                Some(to) if has_journal => Some(Journal::open(&journal, &plan.id, &plan.from, to)?.counts()),
                 _ => None,
             };
             if plan.may_have_begun(&self.folder, all.as_ref()) {
@@ -186,39 +183,35 @@ impl PlanRunner {
     ) -> Result<(), NotStarted> {
         // A lock of its own: pages do not wait for files.
         let _one_at_a_time = lock(&self.starting);
-        match &self.state().running {
-            Some(running) if running.is(id) && running.started.pace == pace => return Ok(()),
-            Some(running) if running.is(id) => {
-                let words = format!("It is being carried out already, with {}", running.started.pace.words());
-                return Err(NotStarted { words, see: Some(id.to_owned()) });
-            }
-            Some(running) => {
-                let other = running.started.plan.id.clone();
-                return Err(NotStarted {
-                    words: format!(
-                        "another plan ({other}) is being carried out: wait for its end, or pause it"
-                    ),
-                    see: Some(other),
-                });
-            }
-            None => {}
+        if let Some(running) = &self.state().running {
+            let StartedPlan { plan, pace: other_pace, .. } = &running.started;
+            return match running.is(id) {
+                true if *other_pace == pace => Ok(()),
+                true => {
+                    let other_pace = other_pace.describe();
+                    Err(NotStarted::see(
+                        &plan.id,
+                        format!("It is being carried out already, with {other_pace}"),
+                    ))
+                }
+                false => {
+                    let other = &plan.id;
+                    let words =
+                        format!("another plan ({other}) is being carried out: wait for its end, or pause it");
+                    Err(NotStarted::see(other, words))
+                }
+            };
         }
         let (started, damaged) = crate::plans::plan::read(&self.folder, from);
-        let known = started.iter().find(|started| started.plan.id == id);
-        let mut begun = match known {
+        let mut begun = match started.iter().find(|started| started.plan.id == id) {
             Some(started) if started.is_finished() => return Ok(()),
             Some(started) if shown.is_some_and(|shown| shown != started.pace) => {
-                let now = started.pace.words();
-                return Err(NotStarted {
-                    words: format!("another tab changed the settings to {now}, so nothing was done"),
-                    see: Some(id.to_owned()),
-                });
+                let now = started.pace.describe();
+                let words = format!("another tab changed the settings to {now}, so nothing was done");
+                return Err(NotStarted::see(id, words));
             }
             Some(started) => started.clone(),
-            None => {
-                let plan = self.state().shown.get(id).cloned().ok_or(NOT_KNOWN)?;
-                StartedPlan::new(plan, pace)
-            }
+            None => StartedPlan::new(self.state().shown.get(id).cloned().ok_or(NOT_KNOWN)?, pace),
         };
         let plan = &begun.plan;
         if let Some(planned) = plan.action.to()
@@ -240,22 +233,21 @@ impl PlanRunner {
             .into());
         }
         // Another plan would send a second time what an earlier one has sent and not deleted.
-        let first = started.iter().find(|started| started.plan.id != id && may_be_in_both_queues(started));
-        if let Some(first) = first {
-            return Err(NotStarted {
-                words: format!(
-                    "the plan {} has messages in both queues, or was killed: let it go on to its end first",
-                    first.plan.id
-                ),
-                see: Some(first.plan.id.clone()),
-            });
+        if let Some(StartedPlan { plan: first, .. }) =
+            started.iter().find(|started| started.plan.id != id && may_be_in_both_queues(started))
+        {
+            let first = &first.id;
+            let words = format!(
+                "the plan {first} has messages in both queues, or was killed: let it go on to its end first"
+            );
+            return Err(NotStarted::see(first, words));
         }
         let sent_before = plan.journal_counts(&self.folder).map_or(0, |all| all.sent);
         let progress = RunProgress { before: sent_before + begun.deleted_before, ..RunProgress::default() };
         begun.pace = pace;
         begun.outcome = None;
         let started = begun;
-        started.write(&self.folder).map_err(Failure::from)?;
+        started.write(&self.folder)?;
         let stop = Stop::default();
         let mut state = self.state();
         state.running = Some(Running { started: started.clone(), stop: stop.clone(), progress });
@@ -277,16 +269,11 @@ impl PlanRunner {
     fn note(&self, progress: Progress) {
         let mut state = self.state();
         let Some(Running { progress: live, .. }) = &mut state.running else { return };
-        live.waits = None;
+        live.waits = describe_wait(progress);
         match progress {
             Progress::Sent(sent) => live.done = sent,
             Progress::CameBack(count) => live.came_back = count,
-            Progress::Watching(left) => {
-                live.waits = Some(format!("watching the pilot, {} left", span(left.as_secs())));
-            }
-            Progress::Waiting(left) => {
-                live.waits = Some(format!("waiting for hidden messages, {} left", span(left.as_secs())));
-            }
+            Progress::Watching(_) | Progress::Waiting(_) => {}
         }
     }
 
@@ -303,29 +290,25 @@ pub(crate) struct Wanted {
 }
 
 /// The reason why a plan was not started.
-#[derive(Debug, Error)]
-#[error("{words}")]
+#[derive(Debug)]
 pub(crate) struct NotStarted {
-    pub(crate) words: String,
+    pub(crate) why: Failure,
     /// The plan whose page helps on.
     pub(crate) see: Option<String>,
 }
 
-impl From<Failure> for NotStarted {
-    fn from(error: Failure) -> Self {
-        Self { words: error.to_string(), see: None }
+impl NotStarted {
+    fn see(plan: &str, why: String) -> Self {
+        Self { why: why.into(), see: Some(plan.to_owned()) }
     }
 }
 
-impl From<&str> for NotStarted {
-    fn from(words: &str) -> Self {
-        Self { words: words.to_owned(), see: None }
-    }
-}
-
-impl From<String> for NotStarted {
-    fn from(words: String) -> Self {
-        Self { words, see: None }
+impl<E> From<E> for NotStarted
+where
+    Failure: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self { why: error.into(), see: None }
     }
 }
 

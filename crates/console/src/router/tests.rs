@@ -219,7 +219,8 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
 #[tokio::test]
 #[cfg(unix)]
 async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_account_it_sends() {
-    use crate::plans::plan::{Action, Pace, Plan, StartedPlan};
+    use crate::plans::plan::{Action, Plan, StartedPlan};
+    use redeliver_operator::redrive::Pace;
     let folder = tempfile::tempdir().unwrap();
     let to = "arn:aws:sqs:eu-central-1:999999999999:orders";
     let action =

@@ -5,7 +5,7 @@ use std::io;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use super::journal::Journal;
-use super::plan::{SendBack, Verdict};
+use super::plan::SendBack;
 use super::report::{Early, RedriveReport};
 use super::run::Run;
 use super::task::Redrive;
@@ -61,13 +61,12 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
     ) -> Result<(), Failure> {
         while let Some(messages) = reader.next().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
-                match self.plan.decide(&record)? {
-                    Verdict::Send(send_back) if report.planned + report.sent < self.limits.max => {
+                match self.plan.choose(&record, report)? {
+                    Some(send_back) if report.planned + report.sent < self.limits.max => {
                         take(report, &record, &send_back)?;
                     }
-                    Verdict::Send(_) => report.left_by_max += 1,
-                    Verdict::NotSelected => report.not_selected += 1,
-                    Verdict::Stays(reason) => report.stays(&record, &reason),
+                    Some(_) => report.left_by_max += 1,
+                    None => {}
                 }
             }
             if (self.interrupted)() {

@@ -12,6 +12,7 @@ use redeliver_core::message::schema::{MessageSchema, Parsed, Rewritten};
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
 use thiserror::Error;
 
+use super::report::RedriveReport;
 use crate::{Choice, DeadLetterRecord, FilterError, Pick};
 pub use edit::Edit;
 use edit::Editable;
@@ -22,6 +23,8 @@ use new_id::{derived_id, own_id, with_new_id};
 pub struct Plan {
     pub pick: Pick,
     pub edit: Option<Edit>,
+    /// Messages that the edit does not change stay.
+    pub edited_only: bool,
     /// Edited messages get a new `message_id`.
     pub new_id: bool,
     /// Messages that were sent back this often stay.
@@ -68,6 +71,8 @@ pub enum Reason {
     Omitted(String),
     #[error("parked: was sent back {0} times already (--max-generation)")]
     Parked(u32),
+    #[error("the edit does not change it")]
+    NotEdited,
     #[error("the edit is refused: {0}")]
     EditRefused(String),
     #[error("SQS would refuse it: {0}")]
@@ -118,7 +123,10 @@ impl Plan {
         };
         // An edit that changes nothing changes no id either: an API would do the same work a second time.
         if body == record.message.body {
-            return Ok(self.send_back(record, &body, attributes, None));
+            return Ok(match self.send_back(record, &body, attributes, None) {
+                Verdict::Send(_) if self.edited_only => Verdict::Stays(Reason::NotEdited),
+                verdict => verdict,
+            });
         }
         // An id that the edit itself has given stays, also with `--new-id`.
         let (old, new) = (own_id(&record.message.body), own_id(&body));
@@ -136,6 +144,23 @@ impl Plan {
         }
         let (body, old_id) = with_new_id(&body, record.first_id(), generation + 1);
         Ok(self.send_back(record, &body, attributes, Some(old_id)))
+    }
+
+    /// Decides on one message, and counts it in the report unless it is to be sent.
+    ///
+    /// # Errors
+    /// As [`Plan::decide`].
+    pub fn choose(
+        &self,
+        record: &DeadLetterRecord,
+        report: &mut RedriveReport,
+    ) -> Result<Option<SendBack>, FilterError> {
+        match self.decide(record)? {
+            Verdict::Send(send_back) => return Ok(Some(*send_back)),
+            Verdict::NotSelected => report.not_selected += 1,
+            Verdict::Stays(reason) => report.stay(&record.message.sqs_message_id, reason.to_string()),
+        }
+        Ok(None)
     }
 
     /// True if its final record says that it is invalid, or if it cannot be read as a message. No target has seen its

@@ -6,7 +6,7 @@ use redeliver_core::ports::EntryError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::plan::{Reason, SendBack};
+use super::plan::SendBack;
 use crate::{Coverage, DeadLetterRecord, NotDeleted, SEND_KEY_RIGHTS, with_right};
 
 /// Examples that are shown of each reason.
@@ -47,6 +47,8 @@ pub struct RedriveReport {
     pub by_error_type: BTreeMap<String, u64>,
     /// Some ids that messages had, and those that they got.
     pub new_id_examples: Vec<(String, String)>,
+    /// Those among `staying` that the next run may send.
+    pub to_retry: u64,
     /// Why, how many, and which for example.
     pub staying: BTreeMap<String, (u64, Vec<String>)>,
     /// Messages that this run sent and that are in the DLQ again, by their own ids.
@@ -107,7 +109,8 @@ pub struct Watched {
 }
 
 impl RedriveReport {
-    pub(super) fn would_send(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+    /// Counts a message that would be sent back.
+    pub fn would_send(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
         self.planned += 1;
         self.counted(record, send_back);
     }
@@ -129,6 +132,7 @@ impl RedriveReport {
     }
 
     pub(super) fn not_sent(&mut self, sqs_message_id: &str, error: &EntryError) {
+        self.to_retry += 1;
         self.stay(
             sqs_message_id,
             format!("not sent: {}", with_right(error, "sqs:SendMessage", SEND_KEY_RIGHTS)),
@@ -136,6 +140,7 @@ impl RedriveReport {
     }
 
     pub(super) fn no_longer_hidden(&mut self, sqs_message_id: &str) {
+        self.to_retry += 1;
         self.stay(
             sqs_message_id,
             "could not be kept hidden from others until its turn: run it again".to_owned(),
@@ -158,6 +163,7 @@ impl RedriveReport {
     /// The last pass counts the messages that stay: it sees all of them again.
     pub(super) fn start_pass(&mut self) {
         self.not_selected = 0;
+        self.to_retry = 0;
         self.staying.clear();
     }
 
@@ -189,11 +195,8 @@ impl RedriveReport {
         self.staying.values().map(|(count, _)| count).sum()
     }
 
-    pub(super) fn stays(&mut self, record: &DeadLetterRecord, reason: &Reason) {
-        self.stay(&record.message.sqs_message_id, reason.to_string());
-    }
-
-    fn stay(&mut self, sqs_message_id: &str, reason: String) {
+    /// Counts a message that stays.
+    pub fn stay(&mut self, sqs_message_id: &str, reason: String) {
         let known = self.staying.contains_key(&reason) || self.staying.len() < REASONS;
         let reason = if known { reason } else { "other reasons".to_owned() };
         let (count, examples) = self.staying.entry(reason).or_default();

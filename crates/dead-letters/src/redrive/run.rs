@@ -13,7 +13,7 @@ use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use super::ending::Ending;
 use super::journal::{Entry, Journal};
-use super::plan::{Reason, Verdict};
+use super::plan::Reason;
 use super::report::{Early, RedriveReport};
 use super::task::{Progress, Redrive};
 use crate::groups::written;
@@ -184,17 +184,12 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             return Ok(None);
         }
         let sqs_message_id = &record.message.sqs_message_id;
-        match self.redrive.plan.decide(&record)? {
-            Verdict::Send(send_back)
-                if self.journal.was_perhaps_sent_under_another_id(sqs_message_id, &send_back.message_id) =>
-            {
-                self.report.stays(&record, &Reason::AnotherId);
-            }
-            Verdict::Send(send_back) => return Ok(Some(Going { record, send_back: *send_back })),
-            Verdict::NotSelected => self.report.not_selected += 1,
-            Verdict::Stays(reason) => self.report.stays(&record, &reason),
+        let Some(send_back) = self.redrive.plan.choose(&record, &mut self.report)? else { return Ok(None) };
+        if self.journal.was_perhaps_sent_under_another_id(sqs_message_id, &send_back.message_id) {
+            self.report.stay(sqs_message_id, Reason::AnotherId.to_string());
+            return Ok(None);
         }
-        Ok(None)
+        Ok(Some(Going { record, send_back }))
     }
 
     /// Checks whether to end, or to watch.

@@ -8,8 +8,9 @@ use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::QueueAddress;
+use redeliver_operator::redrive::{Pace, RATE_MAX, WATCH_SECONDS_MAX};
 use redeliver_operator::terminal::output::Printing;
-use redeliver_operator::terminal::units::{HOUR, number, seconds};
+use redeliver_operator::terminal::units::{number, seconds};
 
 use crate::commands::apply_args::ApplyArgs;
 use crate::commands::selection_args::SelectionArgs;
@@ -88,18 +89,18 @@ pub struct Arguments {
     #[command(flatten)]
     pub(super) plain: PlainArguments,
     /// Maximum number of messages a second
-    #[arg(long, value_name = "N", value_parser = number(1..=3000_u32))]
+    #[arg(long, value_name = "N", value_parser = number(1..=RATE_MAX))]
     pub(super) rate: Option<u32>,
     /// Leave messages that were already sent back this many times
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
     pub(super) max_generation: u32,
     /// Stop when more than this percentage of the sent messages failed again: they came back to the DLQ or, in the
     /// pilot, wait for a retry. 100: never
-    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = number(0..=100_u8))]
+    #[arg(long, value_name = "PERCENT", default_value_t = Pace::default().stop_after_failures_percent, value_parser = number(0..=100_u8))]
     pub(super) stop_after_failures: u8,
     /// Watch the pilot for this long before the rest is sent; 0s: not at all. SQS's counts are up to a minute old, so a
     /// shorter time shows only what came straight back
-    #[arg(long, value_name = "SPAN", default_value = "1m 30s", value_parser = seconds(0..=12 * HOUR))]
+    #[arg(long, value_name = "SPAN", default_value = "1m 30s", value_parser = seconds(0..=WATCH_SECONDS_MAX))]
     pub(super) watch: Duration,
     /// Send although the source queue has no consumer (`redeliver pause`): the messages wait there, unwatched
     #[arg(long)]
@@ -114,6 +115,15 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    pub(super) fn pace(&self) -> Pace {
+        Pace {
+            rate: self.rate,
+            watch_seconds: self.watch.as_secs(),
+            stop_after_failures_percent: self.stop_after_failures,
+            into_paused: self.into_paused,
+        }
+    }
+
     /// The file that they come from, if it can be read again: it has a journal of its own.
     pub(super) fn regular_file(&self) -> Option<&Path> {
         self.from.file.as_deref().filter(|file| !is_standard_input(file) && file.is_file())
@@ -129,5 +139,23 @@ impl Arguments {
                 .ok_or("name the destination: --to QUEUE, or -o FILE for a file of messages"),
             _ => Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_console() {
+        let given = ["redrive", "--stack", "redeliver-prod"];
+        let Program { arguments } = clap::Parser::try_parse_from(given).unwrap();
+        assert_eq!(arguments.pace(), Pace::default());
     }
 }

@@ -2,12 +2,12 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+use redeliver_operator::redrive::not_consumed;
+
 /// The error if there is no terminal to ask on.
 pub(super) fn refusal(why: &str) -> String {
-    format!(
-        "{why}: messages that are sent back wait there, at most for the queue's retention, and cannot be watched. Run \
-         `redeliver resume --apply` for this deployment first, or add --into-paused"
-    )
+    let why = not_consumed(why);
+    format!("{why}. Run `redeliver resume --apply` for this deployment first, or add --into-paused")
 }
 
 /// Asks the user, if there is a terminal.
@@ -17,10 +17,7 @@ pub(super) fn is_wanted(why: &str) -> io::Result<bool> {
     }
     let mut answer = String::new();
     let mut stderr = io::stderr();
-    write!(
-        stderr,
-        "{why}: messages that are sent back wait there and cannot be watched. Send them anyway? [y/N] "
-    )?;
+    write!(stderr, "{}. Send them anyway? [y/N] ", not_consumed(why))?;
     stderr.flush()?;
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

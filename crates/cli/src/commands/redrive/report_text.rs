@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use redeliver_dead_letters::redrive::{Ending, RedriveReport};
-use redeliver_operator::sentences::{incompleteness, watched_in_words, why_not_deleted};
-use redeliver_operator::terminal::units::{counted, grouped};
+use redeliver_operator::redrive::{Continuation, next_step, staying};
+use redeliver_operator::sentences::{incompleteness, watched_in_words};
+use redeliver_operator::terminal::units::grouped;
 
 use super::Arguments;
 
@@ -81,10 +82,8 @@ pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -
     for (old, new) in &report.new_id_examples {
         let _infallible = writeln!(text, "e.g. {new} was {old}");
     }
-    for (reason, (count, examples)) in &report.staying {
-        let left = if is_queue { "left in the DLQ" } else { "left out" };
-        let _infallible =
-            writeln!(text, "{} {left}: {reason} (e.g. {})", grouped(*count), examples.join(", "));
+    for reason in staying(report, is_queue) {
+        let _infallible = writeln!(text, "{reason}");
     }
     if let Some(coverage) = report.coverage.filter(|coverage| is_queue && !coverage.complete) {
         let _infallible = writeln!(text, "{}", incompleteness(&coverage));
@@ -103,50 +102,21 @@ fn left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String
     }
 }
 
+/// The same command, in a sentence.
+const AGAIN: Continuation =
+    Continuation { again: "run the same command here again", anyway: "--stop-after-failures 100" };
+
 /// Says what to do next, if the report does not.
 pub(super) fn sentence(ending: Ending, way: Way, report: &RedriveReport) -> Option<String> {
     match ending {
-        Ending::Done => None,
         Ending::NotSeen if way != Way::QueueToQueue => None, // each such line was reported
         Ending::Interrupted if way == Way::FileToFile => Some("interrupted: nothing was written".to_owned()),
-        Ending::NotSeen => {
-            let hidden = "messages held by a killed run or an audit are visible again within two minutes";
-            Some(format!(
-                "not all of the DLQ was seen: another program reads it, or did; {hidden}. Run it again"
-            ))
-        }
-        Ending::Left => (report.came_back_count() > 0)
-            .then(|| format!("{} came straight back and stay", counted(report.came_back_count(), "message"))),
-        Ending::Failed => Some("run the same command again: it continues where this run ended".to_owned()),
-        Ending::Stopped => Some(stopped(report)),
-        Ending::NotDeleted => Some(not_deleted(report)),
-        Ending::Interrupted => Some("interrupted: run it again to finish".to_owned()),
+        _ => next_step(report, ending, AGAIN),
     }
-}
-
-fn stopped(report: &RedriveReport) -> String {
-    let (back, sent) = (grouped(report.came_back_count()), counted(report.sent, "message"));
-    let waiting = grouped(report.watched.and_then(|watched| watched.waiting).unwrap_or(0));
-    format!(
-        "stopped: of {sent} that this run sent, {back} came straight back, and about {waiting} wait for a retry: the \
-         cause remains. Fix it and run the same command again, or continue anyway with --stop-after-failures 100"
-    )
-}
-
-fn not_deleted(report: &RedriveReport) -> String {
-    let count = counted(report.not_deleted, "message");
-    let (why, remedy) = why_not_deleted(report);
-    format!(
-        "sent, NOT deleted: {count} of the DLQ are in the source queue, too. {why} Do not send them back by other means, or \
-         from another machine: that makes copies. {remedy}, then run the same command here again: it deletes them \
-         according to its journal, and sends the rest"
-    )
 }
 
 #[cfg(test)]
 mod tests {
-    use redeliver_core::ports::{EntryError, Fault};
-    use redeliver_dead_letters::NotDeleted;
     use redeliver_dead_letters::redrive::Watched;
 
     use super::*;
@@ -183,31 +153,5 @@ mod tests {
         let not_seen = RedriveReport { left_by_max: 0, ..report };
         assert_eq!((left(&not_seen, false), left(&not_seen, true)), (None, line("not counted")));
         assert_eq!(left(&RedriveReport::default(), true), None);
-    }
-
-    #[test]
-    fn what_is_in_both_queues_is_told_with_why_and_what_to_do_about_that() {
-        let told = |why_not_deleted| {
-            not_deleted(&RedriveReport { not_deleted: 2, why_not_deleted, ..RedriveReport::default() })
-        };
-        let others = told(Some(NotDeleted::VisibleToOthers));
-        assert!(
-            others.contains(
-                "The deletion of the last one: another program may have received it (VisibleToOthers)."
-            ),
-            "{others}"
-        );
-        assert!(
-            others
-                .contains("Stop the other program that reads the DLQ, then run the same command here again"),
-            "{others}"
-        );
-        let refused = told(Some(NotDeleted::Failed(EntryError::new(Fault::Sender, "AccessDenied"))));
-        assert!(
-            refused.contains("(AccessDenied). Do not send")
-                && refused.contains("Allow sqs:DeleteMessage on the DLQ, then"),
-            "{refused}"
-        );
-        assert!(told(None).contains("Their deletion is not confirmed. Do not send"));
     }
 }

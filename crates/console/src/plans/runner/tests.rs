@@ -29,7 +29,7 @@ fn started(plan: &Plan, outcome: Option<Outcome>) -> StartedPlan {
 
 /// Starts a plan on an endpoint that nobody answers at.
 fn start(runner: &Arc<PlanRunner>, id: &str) -> Result<(), String> {
-    start_with(runner, id, Wanted::default()).map_err(|error| error.to_string())
+    start_with(runner, id, Wanted::default()).map_err(|refused| refused.why.to_string())
 }
 
 fn start_with(runner: &Arc<PlanRunner>, id: &str, wanted: Wanted) -> Result<(), NotStarted> {
@@ -171,8 +171,8 @@ fn settings_that_another_tab_has_changed_are_told_and_nothing_is_done() {
     let wanted = Wanted { pace: Pace::default(), shown: Some(Pace::default()) };
     let refused = start_with(&runner, &plan.id, wanted).unwrap_err();
     assert_eq!(
-        refused.to_string(),
-        "another tab changed the settings to at most 20 messages a second, 60 s of watching, and a stop at more than 20 %, \
+        refused.why.to_string(),
+        "another tab changed the settings to at most 20 messages a second, 90 s of watching, and a stop at more than 20 %, \
          so nothing was done"
     );
     assert_eq!((refused.see, runner.running()), (Some(plan.id.clone()), None));
@@ -262,12 +262,13 @@ fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
         cancel(&deletion.id).unwrap_err(),
         "This plan has deleted messages, or may have, so it cannot be cancelled."
     );
-    let restore = plan(Action::Restore { to, deletion: deletion.id.clone() }, "d");
+    let restore = plan(Action::Restore { to: to.clone(), deletion: deletion.id.clone() }, "d");
     started(&restore, None).write(folder).unwrap();
     assert_eq!((cancel(&restore.id), restore.path(folder).exists()), (Ok(()), false), "nothing is sent");
     started(&restore, None).write(folder).unwrap();
-    let sent = redeliver_operator::file_journals::journal_of_send(&deletion.backups(folder)[0]);
-    redeliver_dead_letters::files::replace(&sent, b"").unwrap();
+    let mut journal = Journal::open(&restore.journal(folder), &restore.id, FROM, &to).unwrap();
+    journal.write(&[run(), intent(), sent()]).unwrap();
+    drop(journal);
     assert_eq!(
         cancel(&restore.id).unwrap_err(),
         "This plan has restored messages, or may have, so it cannot be cancelled."

@@ -2,12 +2,13 @@
 
 use redeliver_dead_letters::redrive::{Entry, Journal};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord};
+use redeliver_operator::redrive::Pace;
 use redeliver_testing::dead_letters::{annotated, at, id};
 
 use super::*;
 use crate::dead_letters::snapshot::SnapshotBuilder;
 use crate::dead_letters::spool::Spool;
-use crate::plans::plan::{Action, Outcome, Pace, Plan, StartedPlan};
+use crate::plans::plan::{Action, Outcome, Plan, StartedPlan};
 
 const FROM: &str = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
 const TO: &str = "arn:aws:sqs:eu-central-1:000000000000:orders";

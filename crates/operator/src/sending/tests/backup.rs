@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use redeliver_core::failure::Stage;
 use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
 use redeliver_core::failure::reason::DeadLetterReason;
+use redeliver_core::message::metadata::GENERATION_MAX;
 use redeliver_core::message::packing::pack;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{
@@ -13,15 +14,14 @@ use redeliver_core::message::{
 };
 use redeliver_core::ports::{Queue as _, QueueSender as _, QueueService as _, QueueSettings, Receive};
 use redeliver_dead_letters::purge::purge;
-use redeliver_dead_letters::redrive::{self, Limits, Plan, Redrive};
+use redeliver_dead_letters::redrive::{self, Ending, Limits, Plan, Redrive, RedriveReport};
 use redeliver_dead_letters::{Archive, ArchivedMessage, Backup, Pick};
 use redeliver_embedded::EmbeddedQueue;
 use redeliver_testing::dead_letters::received;
 use tempfile::TempDir;
 
-use crate::file_journals::journal_of_send;
-
 use super::*;
+use crate::dead_letter_source::open_backups;
 
 /// A source queue, a DLQ with dead letters in it, and a directory for backup and journal.
 struct Purging {
@@ -267,6 +267,26 @@ fn a_line_of_a_backup_that_is_sent_as_a_message_is_told_how_to_send_it() {
     );
 }
 
+/// One run of a restore: a redrive of backups, in which nothing is parked.
+fn restore(purging: &Purging, backups: &[PathBuf]) -> RedriveReport {
+    let World { queue, clock, .. } = &purging.world;
+    let from = open_backups(backups, "arn:dlq").unwrap();
+    let pick = Pick::exactly(from.ids().unwrap());
+    let redrive = Redrive {
+        dlq: &from,
+        source: queue,
+        clock,
+        plan: &Plan { pick, max_generation: GENERATION_MAX, ..Plan::default() },
+        can_come_back: false,
+        limits: Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20, watch: Duration::ZERO },
+        interrupted: &|| false,
+        progress: &|_| {},
+    };
+    let journal = purging.directory.path().join("restore.jsonl");
+    let mut journal = redrive::Journal::open(&journal, "plan", "arn:dlq", "arn:source").unwrap();
+    clock.block_on(redrive.apply(&mut journal)).unwrap()
+}
+
 #[test]
 fn backups_are_restored_once_though_a_killed_run_has_left_messages_in_two_of_them() {
     let purging = Purging::new((0..12).map(|n| dead(n, "x")).collect());
@@ -275,55 +295,24 @@ fn backups_are_restored_once_though_a_killed_run_has_left_messages_in_two_of_the
     let text = fs::read_to_string(&first).unwrap();
     let lines: Vec<_> = text.lines().collect();
     let second = purging.directory.path().join("second.jsonl");
-    for (path, lines) in [(&first, &lines[..10]), (&second, &lines[7..])] {
-        redeliver_dead_letters::files::replace(path, (lines.join("\n") + "\n").as_bytes()).unwrap();
-    }
+    // It was killed within a line.
+    let torn = lines[..10].join("\n") + "\n" + &lines[10][..100];
+    redeliver_dead_letters::files::replace(&first, torn.as_bytes()).unwrap();
+    let rest = lines[7..].join("\n") + "\n";
+    redeliver_dead_letters::files::replace(&second, rest.as_bytes()).unwrap();
     let backups = [first, second];
-    assert_eq!(ids_in(&backups).unwrap().len(), 12);
-    let World { queue, clock, told, .. } = &purging.world;
-    let restored = |rate| {
-        let sender = Sender { queue, clock, rate, watcher: told };
-        let stop = redeliver_aws::Stop::default();
-        let schema = MessageSchema::default();
-        clock.block_on(restore(&backups, &sender, &schema, 1_048_576, &stop)).unwrap()
-    };
-    // SQS refuses the first request.
-    purging.world.fail(Scope::Request, When::Numbers(vec![1]), Injection::Sender);
-    let summary = restored(None);
-    assert_eq!((summary.sent, summary.unconfirmed, summary.sent_before), (2, 10, 0));
-    let summary = restored(None);
-    assert_eq!((summary.sent, summary.unconfirmed, summary.sent_before), (10, 0, 2));
-    let summary = restored(None);
-    assert_eq!((summary.sent, summary.unconfirmed, summary.sent_before), (0, 0, 12));
+    assert_eq!(open_backups(&backups, "arn:dlq").unwrap().ids().unwrap().len(), 12);
+    // SQS refuses the first ten messages, and once more in the pass that follows.
+    purging.world.fail(Scope::Request, When::Numbers(vec![1, 3]), Injection::Sender);
+    let report = restore(&purging, &backups);
+    let ending = |report: &RedriveReport| Ending::of(report, u64::MAX);
+    assert_eq!((report.sent, report.to_retry, ending(&report)), (2, 10, Ending::Left));
+    let report = restore(&purging, &backups);
+    assert_eq!((report.sent, report.deleted_only, ending(&report)), (10, 2, Ending::Done));
+    let report = restore(&purging, &backups);
+    assert_eq!((report.sent, report.deleted_only, ending(&report)), (0, 12, Ending::Done));
     let copies: Vec<_> = purging.world.bodies().into_values().collect();
     assert_eq!(copies, [1; 12]);
-}
-
-#[test]
-fn a_restore_that_stops_in_a_backup_leaves_the_later_ones_to_the_next_run() {
-    let purging = Purging::new((0..45).map(|n| dead(n, "x")).collect());
-    let first = purging.purge();
-    let text = fs::read_to_string(&first).unwrap();
-    let lines: Vec<_> = text.lines().collect();
-    let second = purging.directory.path().join("second.jsonl");
-    for (path, lines) in [(&first, &lines[..40]), (&second, &lines[40..])] {
-        redeliver_dead_letters::files::replace(path, (lines.join("\n") + "\n").as_bytes()).unwrap();
-    }
-    let backups = [first, second];
-    let World { queue, clock, told, .. } = &purging.world;
-    let restored = || {
-        let sender = Sender { queue, clock, rate: None, watcher: told };
-        let stop = redeliver_aws::Stop::default();
-        clock.block_on(restore(&backups, &sender, &MessageSchema::default(), 1_048_576, &stop)).unwrap()
-    };
-    // SQS refuses all requests of the first backup.
-    purging.world.fail(Scope::Request, When::Numbers((1..=4).collect()), Injection::Sender);
-    let summary = restored();
-    assert_eq!((summary.sent, summary.unconfirmed), (0, 40));
-    assert!(matches!(summary.stopped, Some(Stopped::Refused(_))), "it is not at its end: {summary:?}");
-    let summary = restored();
-    assert_eq!((summary.sent, summary.sent_before, summary.stopped), (45, 0, None));
-    assert!(purging.world.bodies().into_values().eq([1; 45]));
 }
 
 #[test]
@@ -332,14 +321,7 @@ fn a_backup_that_another_user_may_have_written_is_not_restored() {
     let backup = purging.purge();
     let text = fs::read_to_string(&backup).unwrap();
     redeliver_testing::planted::each_planted(&backup, &text, |why| {
-        let World { queue, clock, told, .. } = &purging.world;
-        let sender = Sender { queue, clock, rate: None, watcher: told };
-        let stop = redeliver_aws::Stop::default();
-        let schema = MessageSchema::default();
-        let backups = [backup.clone()];
-        let error = clock.block_on(restore(&backups, &sender, &schema, 1_048_576, &stop)).unwrap_err();
+        let error = open_backups(std::slice::from_ref(&backup), "arn:dlq").unwrap_err();
         assert!(error.to_string().ends_with(why), "{error}");
-        let _of_this_try = fs::remove_file(journal_of_send(&backup));
     });
-    assert_eq!(purging.world.bodies().len(), 0);
 }

@@ -1,0 +1,151 @@
+//! A redrive as the command line and the console run it: the same checks, limits, stops and report.
+
+mod next_step;
+
+use std::path::Path;
+use std::time::Duration;
+
+use redeliver_aws::SystemClock;
+use redeliver_aws::sqs::SqsQueue;
+use redeliver_core::ports::Queue as _;
+use redeliver_dead_letters::redrive::{
+    Journal, JournalCounts, Limits, Plan, Progress, Redrive, RedriveReport,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::Failure;
+use crate::dead_letter_source::DeadLetters;
+use crate::terminal::units::{HOUR, counted, span};
+
+pub use next_step::{Continuation, next_step, not_consumed, staying};
+
+/// Maximum messages a second.
+pub const RATE_MAX: u32 = 3000;
+/// The longest watch of a pilot.
+pub const WATCH_SECONDS_MAX: u64 = 12 * HOUR;
+
+/// The options of a run. The user chooses them at each start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// Messages a second; unlimited if `None`.
+    pub rate: Option<u32>,
+    /// The time for which the pilot is watched.
+    pub watch_seconds: u64,
+    pub stop_after_failures_percent: u8,
+    /// Send also if nobody takes messages from the source queue.
+    pub into_paused: bool,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        // SQS's counts are up to a minute old: a shorter watch sees only what came straight back.
+        Self { rate: None, watch_seconds: 90, stop_after_failures_percent: 20, into_paused: false }
+    }
+}
+
+impl Pace {
+    pub fn describe(self) -> String {
+        let rate = self.rate.map_or("no limit on messages a second".to_owned(), |rate| {
+            format!("at most {} a second", counted(rate.into(), "message"))
+        });
+        let paused = if self.into_paused { ", also if the deployment is paused" } else { "" };
+        format!(
+            "{rate}, {} s of watching, and a stop at more than {} %{paused}",
+            self.watch_seconds, self.stop_after_failures_percent
+        )
+    }
+}
+
+/// One run of a redrive to a queue.
+pub struct RedriveTask<'a> {
+    pub from: &'a DeadLetters,
+    pub to: &'a SqsQueue,
+    pub plan: &'a Plan,
+    pub pace: Pace,
+    /// Messages in all.
+    pub max: u64,
+    /// True if the source queue has a consumer. Without one nothing can fail again, so nothing is watched.
+    pub is_consumed: bool,
+    /// Returns true to end as soon as possible.
+    pub interrupted: &'a dyn Fn() -> bool,
+    pub progress: &'a dyn Fn(Progress),
+}
+
+/// A run that came to its end, and its journal.
+#[derive(Debug)]
+pub struct Applied {
+    pub report: RedriveReport,
+    /// The work of all runs together.
+    pub all: JournalCounts,
+    /// True if no run before this one has sent anything.
+    pub is_first: bool,
+}
+
+impl RedriveTask<'_> {
+    /// Reports what would be done, and does nothing.
+    ///
+    /// # Errors
+    /// If the dead letters cannot be read, or a filter gives no answer.
+    pub async fn dry_run(&self) -> Result<RedriveReport, Failure> {
+        self.engine().dry_run().await
+    }
+
+    /// Sends the dead letters back. The journal is of this redrive alone, so that the next run with it finishes this one.
+    ///
+    /// # Errors
+    /// If the journal, the dead letters or a filter cannot be used, and nothing was done.
+    pub async fn apply(&self, journal: &Path, id: &str) -> Result<Applied, Failure> {
+        let mut journal = Journal::open(journal, id, self.from.arn(), self.to.arn())?;
+        let is_first = journal.is_new();
+        let report = self.engine().apply(&mut journal).await?;
+        Ok(Applied { report, all: journal.counts(), is_first })
+    }
+
+    fn engine(&self) -> Redrive<'_, DeadLetters, SqsQueue, SystemClock> {
+        let can_come_back = matches!(self.from, DeadLetters::Queue(_));
+        let is_watched = self.is_consumed && can_come_back;
+        Redrive {
+            dlq: self.from,
+            source: self.to,
+            clock: &SystemClock,
+            plan: self.plan,
+            can_come_back,
+            limits: Limits {
+                rate: self.pace.rate,
+                max: self.max,
+                stop_after_failures_percent: self.pace.stop_after_failures_percent,
+                watch: if is_watched { Duration::from_secs(self.pace.watch_seconds) } else { Duration::ZERO },
+            },
+            interrupted: self.interrupted,
+            progress: self.progress,
+        }
+    }
+}
+
+/// Checks that dead letters are not sent to where they were read from. By ARN: one queue may have several URLs.
+///
+/// # Errors
+/// They are.
+pub fn check_destination(from: &DeadLetters, to: &str) -> Result<(), Failure> {
+    if to == from.arn() {
+        return Err("--to names the DLQ itself; name the source queue".into());
+    }
+    match from.lines().filter(|file| file.was_read_from(to)) {
+        Some(file) => {
+            let name = file.name();
+            Err(format!("--to names the queue that {name} was read from; name the source queue").into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// What a run waits for; `None` while it works.
+pub fn describe_wait(progress: Progress) -> Option<String> {
+    match progress {
+        Progress::Sent(_) | Progress::CameBack(_) => None,
+        Progress::Watching(left) => Some(format!("watching the pilot, {} left", span(left.as_secs()))),
+        Progress::Waiting(left) => {
+            Some(format!("waiting for hidden messages, {} left", span(left.as_secs())))
+        }
+    }
+}

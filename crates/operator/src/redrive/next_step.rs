@@ -1,0 +1,122 @@
+//! What the user is told after a run, and before one.
+
+use redeliver_dead_letters::redrive::{Ending, RedriveReport};
+
+use crate::sentences::why_not_deleted;
+use crate::terminal::units::{counted, grouped};
+
+/// The user's words for continuing a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Continuation {
+    /// An imperative.
+    pub again: &'static str,
+    /// The option for going on although messages fail again.
+    pub anyway: &'static str,
+}
+
+/// Says what to do next, if the report does not.
+pub fn next_step(report: &RedriveReport, ending: Ending, with: Continuation) -> Option<String> {
+    let Continuation { again, anyway } = with;
+    let [back, sent] = [report.came_back_count(), report.sent].map(|count| counted(count, "message"));
+    match ending {
+        Ending::Done => None,
+        Ending::Left => (report.came_back_count() > 0).then(|| format!("{back} came straight back and stay")),
+        Ending::NotSeen => Some(format!(
+            "not all of the DLQ was seen: another program reads it, or did; messages held by a killed run or an audit are \
+             visible again within two minutes: {again} then"
+        )),
+        Ending::Failed => Some(format!("{again}: it continues where this run ended")),
+        Ending::Interrupted => Some(format!("interrupted: {again} to finish")),
+        Ending::Stopped => {
+            let back = grouped(report.came_back_count());
+            let waiting = grouped(report.watched.and_then(|watched| watched.waiting).unwrap_or(0));
+            Some(format!(
+                "stopped: of {sent} that this run sent, {back} came straight back, and about {waiting} wait for a retry: \
+                 the cause remains. Fix it and {again}, or continue anyway with {anyway}"
+            ))
+        }
+        Ending::NotDeleted => {
+            let count = counted(report.not_deleted, "message");
+            let (why, remedy) = why_not_deleted(report);
+            Some(format!(
+                "sent, NOT deleted: {count} of the DLQ are in the source queue, too. {why} Do not send them back by other \
+                 means, or from another machine: that makes copies. {remedy}, then {again}: it deletes them according to \
+                 its journal, and sends the rest"
+            ))
+        }
+    }
+}
+
+/// Why messages stay, a line for each reason. `from_queue` is false for a file.
+pub fn staying(report: &RedriveReport, from_queue: bool) -> impl Iterator<Item = String> {
+    let left = if from_queue { "left in the DLQ" } else { "left out" };
+    report.staying.iter().map(move |(reason, (count, examples))| {
+        format!("{} {left}: {reason} (e.g. {})", grouped(*count), examples.join(", "))
+    })
+}
+
+/// The consequence of sending to a queue without a consumer; `why` says how that is known.
+pub fn not_consumed(why: &str) -> String {
+    format!(
+        "{why}: messages that are sent back wait there, at most for the queue's retention, and cannot be watched"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_core::ports::{EntryError, Fault};
+    use redeliver_dead_letters::NotDeleted;
+    use redeliver_dead_letters::redrive::Watched;
+
+    use super::*;
+
+    const HERE: Continuation = Continuation { again: "go on here", anyway: "100 %" };
+
+    #[test]
+    fn stopped_run_names_what_failed_again_and_how_to_continue() {
+        let watched = Watched { seconds: 90, sent: 50, came_back: 2, waiting: Some(30) };
+        let report = RedriveReport {
+            sent: 50,
+            watched: Some(watched),
+            came_back: ["x".to_owned(), "y".to_owned()].into(),
+            ..RedriveReport::default()
+        };
+        assert_eq!(
+            next_step(&report, Ending::Stopped, HERE).unwrap(),
+            "stopped: of 50 messages that this run sent, 2 came straight back, and about 30 wait for a retry: the cause \
+             remains. Fix it and go on here, or continue anyway with 100 %"
+        );
+        assert_eq!(next_step(&report, Ending::Left, HERE).unwrap(), "2 messages came straight back and stay");
+        assert_eq!(next_step(&report, Ending::Done, HERE), None);
+    }
+
+    #[test]
+    fn messages_in_both_queues_are_reported_with_the_reason_and_the_remedy() {
+        let sentence = |why_not_deleted| {
+            let report = RedriveReport { not_deleted: 2, why_not_deleted, ..RedriveReport::default() };
+            next_step(&report, Ending::NotDeleted, HERE).unwrap()
+        };
+        let failed = |fault, code| Some(NotDeleted::Failed(EntryError::new(fault, code)));
+        for (why, reason, remedy) in [
+            (
+                Some(NotDeleted::VisibleToOthers),
+                "The deletion of the last one: another program may have received it (VisibleToOthers).",
+                "Stop the other program that reads the DLQ",
+            ),
+            (failed(Fault::Sender, "AccessDenied"), "(AccessDenied).", "Allow sqs:DeleteMessage on the DLQ"),
+            (
+                failed(Fault::Throttled, "RequestThrottled"),
+                "(RequestThrottled).",
+                "Wait until SQS answers again",
+            ),
+            (None, "Their deletion is not confirmed.", "See that nobody else reads the DLQ"),
+        ] {
+            let found = sentence(why);
+            assert!(
+                found.starts_with("sent, NOT deleted: 2 messages of the DLQ are in the source queue, too. ")
+            );
+            assert!(found.contains(&format!("{reason} Do not send")), "{found}");
+            assert!(found.contains(&format!("{remedy}, then go on here: it deletes them")), "{found}");
+        }
+    }
+}
