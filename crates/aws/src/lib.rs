@@ -29,7 +29,7 @@ mod environment;
 mod failed_request;
 mod http_client;
 mod received;
-#[cfg(any(feature = "archive", feature = "targets"))]
+#[cfg(feature = "targets")]
 mod role_credentials;
 mod stop;
 #[cfg(test)]

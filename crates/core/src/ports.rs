@@ -187,29 +187,18 @@ impl Depth {
     }
 }
 
-/// A bucket of objects, as far as the archive needs one.
+/// A bucket of objects, as far as the archive writes it.
 pub trait ObjectStore: Send + Sync {
     /// Writes an object. `Ok(false)` if there is one with this key already.
     fn create(&self, key: &str, content: Vec<u8>) -> impl Future<Output = Result<bool, EntryError>> + Send;
-    /// Replaces this version of an object. `Ok(false)` if there is another version, or none.
-    fn replace(
-        &self,
-        key: &str,
-        version: &str,
-        content: Vec<u8>,
-    ) -> impl Future<Output = Result<bool, EntryError>> + Send;
-    /// `None` if there is no object with this key.
-    fn read(&self, key: &str) -> impl Future<Output = Result<Option<StoredObject>, EntryError>> + Send;
-    /// A page of at most 1,000 keys, in order.
-    fn list(&self, listing: Listing<'_>) -> impl Future<Output = Result<Page, EntryError>> + Send;
 }
 
-/// An object that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredObject {
-    pub content: Vec<u8>,
-    /// Changes with each write: an `ETag`.
-    pub version: String,
+/// A bucket of objects that is read, too: by the command line.
+pub trait ReadableStore: ObjectStore {
+    /// `None` if there is no object with this key.
+    fn read(&self, key: &str) -> impl Future<Output = Result<Option<Vec<u8>>, EntryError>> + Send;
+    /// A page of at most 1,000 keys, in order.
+    fn list(&self, listing: Listing<'_>) -> impl Future<Output = Result<Page, EntryError>> + Send;
 }
 
 /// The keys to list.
@@ -238,18 +227,6 @@ pub enum NoStore {}
 
 impl ObjectStore for NoStore {
     async fn create(&self, _: &str, _: Vec<u8>) -> Result<bool, EntryError> {
-        match *self {}
-    }
-
-    async fn replace(&self, _: &str, _: &str, _: Vec<u8>) -> Result<bool, EntryError> {
-        match *self {}
-    }
-
-    async fn read(&self, _: &str) -> Result<Option<StoredObject>, EntryError> {
-        match *self {}
-    }
-
-    async fn list(&self, _: Listing<'_>) -> Result<Page, EntryError> {
         match *self {}
     }
 }

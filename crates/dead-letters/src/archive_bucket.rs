@@ -15,7 +15,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use redeliver_core::archive::{Death, Layout, Prefix};
 use redeliver_core::deliver::settle_one;
 use redeliver_core::message::Timestamp;
-use redeliver_core::ports::{Clock, EntryError, Listing, ObjectStore, StoredObject};
+use redeliver_core::ports::{Clock, EntryError, Listing, ReadableStore};
 use thiserror::Error;
 
 use crate::file_queue::{BadLine, read_line};
@@ -145,7 +145,7 @@ impl ArchivedDeath {
     }
 }
 
-impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
+impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     /// The deployments in the archive that have a dead letter, or the one of them that this is the part of.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
     /// The line of an object.
     async fn line(&self, key: &str) -> Result<Result<Vec<u8>, BadObject>, ArchiveError> {
         match self.get(key).await {
-            Ok(Some(object)) => Ok(line_of(&object.content)),
+            Ok(Some(object)) => Ok(line_of(&object)),
             Ok(None) => Ok(Err(BadObject::Gone)),
             // Of Glacier and the like ("GetObject", Amazon S3 API Reference).
             Err(ArchiveError { error, .. }) if error.code == "InvalidObjectState" => {
@@ -270,7 +270,7 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
     ///
     /// # Errors
     /// If S3 refuses.
-    pub async fn get(&self, key: &str) -> Result<Option<StoredObject>, ArchiveError> {
+    pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
         self.settled(key, "s3:GetObject", || self.store.read(key)).await
     }
 

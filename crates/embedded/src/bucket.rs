@@ -1,11 +1,11 @@
-//! S3 in memory, as far as the archive needs it: conditional writes, reads and listings, with injected faults.
+//! S3 in memory, as far as the archive needs it: writes, reads and listings, with injected faults.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use redeliver_core::lock;
-use redeliver_core::ports::{EntryError, Listing, ObjectStore, Page, StoredObject};
+use redeliver_core::ports::{EntryError, Listing, ObjectStore, Page, ReadableStore};
 
 use crate::Injection;
 
@@ -16,7 +16,6 @@ const PAGE: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BucketRequest {
     Create(String),
-    Replace(String),
     Read(String),
     List(String),
 }
@@ -32,8 +31,7 @@ pub struct MemoryBucket {
 
 #[derive(Default)]
 struct State {
-    objects: BTreeMap<String, StoredObject>,
-    writes: u64,
+    objects: BTreeMap<String, Vec<u8>>,
     requests: Vec<BucketRequest>,
     faults: Option<Faults>,
 }
@@ -49,8 +47,7 @@ impl MemoryBucket {
     /// All objects, by key.
     #[must_use]
     pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
-        let objects = &lock(&self.state).objects;
-        objects.iter().map(|(key, object)| (key.clone(), object.content.clone())).collect()
+        lock(&self.state).objects.clone()
     }
 
     /// All requests so far, refused ones included.
@@ -81,13 +78,6 @@ impl MemoryBucket {
 }
 
 impl State {
-    fn write(&mut self, key: &str, content: Vec<u8>) -> bool {
-        self.writes += 1;
-        let version = format!("\"{}\"", self.writes);
-        self.objects.insert(key.to_owned(), StoredObject { content, version });
-        true
-    }
-
     fn page(&self, listing: &Listing<'_>) -> Page {
         let start = listing.page.map_or(Bound::Unbounded, Bound::Excluded);
         let prefix = listing.prefix;
@@ -119,18 +109,17 @@ impl State {
 impl ObjectStore for MemoryBucket {
     async fn create(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
         self.request(BucketRequest::Create(key.to_owned()), |state| {
-            !state.objects.contains_key(key) && state.write(key, content)
+            let is_new = !state.objects.contains_key(key);
+            if is_new {
+                state.objects.insert(key.to_owned(), content);
+            }
+            is_new
         })
     }
+}
 
-    async fn replace(&self, key: &str, version: &str, content: Vec<u8>) -> Result<bool, EntryError> {
-        self.request(BucketRequest::Replace(key.to_owned()), |state| {
-            state.objects.get(key).is_some_and(|object| object.version == version)
-                && state.write(key, content)
-        })
-    }
-
-    async fn read(&self, key: &str) -> Result<Option<StoredObject>, EntryError> {
+impl ReadableStore for MemoryBucket {
+    async fn read(&self, key: &str) -> Result<Option<Vec<u8>>, EntryError> {
         self.request(BucketRequest::Read(key.to_owned()), |state| state.objects.get(key).cloned())
     }
 

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use redeliver_core::archive::{Archive, Layout, Omit, Prefix, deployment_of};
 use redeliver_core::notices::{About, Notice, Notices};
-use redeliver_core::ports::{
-    Clock as _, EntryError, Listing, Notifier, ObjectStore, Page, Queue as _, StoredObject,
-};
+use redeliver_core::ports::{Clock as _, EntryError, Notifier, ObjectStore, Queue as _};
 use redeliver_embedded::{EmbeddedQueue, Injection, MemoryBucket};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 
@@ -104,23 +102,6 @@ impl ObjectStore for Bucket<'_> {
             Ok(is_new)
         };
         self.request(carry_out).await
-    }
-
-    async fn replace(&self, key: &str, version: &str, content: Vec<u8>) -> Result<bool, EntryError> {
-        let carry_out = async {
-            let is_replaced = self.objects().replace(key, version, content.clone()).await?;
-            self.world.ledger().written(key, &content, is_replaced, self.world.clock.now());
-            Ok(is_replaced)
-        };
-        self.request(carry_out).await
-    }
-
-    async fn read(&self, key: &str) -> Result<Option<StoredObject>, EntryError> {
-        self.request(self.objects().read(key)).await
-    }
-
-    async fn list(&self, listing: Listing<'_>) -> Result<Page, EntryError> {
-        self.request(self.objects().list(listing)).await
     }
 }
 

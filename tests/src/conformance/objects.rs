@@ -1,7 +1,7 @@
-//! Rules of buckets: conditional writes, reads and listings.
+//! Rules of buckets: writes, reads and listings.
 
 use futures_util::{StreamExt as _, stream};
-use redeliver_core::ports::{Listing, ObjectStore, Page};
+use redeliver_core::ports::{Listing, Page, ReadableStore};
 
 use super::bench::{Broken, ensure, ensure_eq};
 use super::{Report, outcome};
@@ -16,7 +16,7 @@ macro_rules! rules {
 
         /// Runs all rules on an empty bucket, each in a folder of its own. `departs` says which rules are known not to
         /// hold there.
-        pub async fn run_all_on_objects(store: &impl ObjectStore, departs: impl Fn(&str) -> bool) -> Report {
+        pub async fn run_all_on_objects(store: &impl ReadableStore, departs: impl Fn(&str) -> bool) -> Report {
             let mut report = Report::default();
             $(
                 let verdict = $rule(store, concat!(stringify!($rule), "/")).await;
@@ -29,19 +29,18 @@ macro_rules! rules {
 
 rules![
     an_object_is_created_once,
-    an_object_is_replaced_only_in_its_version,
-    an_absent_object_is_neither_read_nor_replaced,
+    an_absent_object_is_neither_read_nor_listed,
     an_empty_object_is_kept,
     all_characters_of_a_key_are_kept,
     a_listing_has_pages_of_1000_keys_in_order,
     a_listing_by_folder_has_each_folder_once,
 ];
 
-async fn content(store: &impl ObjectStore, key: &str) -> Result<Vec<u8>, Broken> {
-    Ok(store.read(key).await?.ok_or_else(|| Broken::new("the object is absent"))?.content)
+async fn content(store: &impl ReadableStore, key: &str) -> Result<Vec<u8>, Broken> {
+    store.read(key).await?.ok_or_else(|| Broken::new("the object is absent"))
 }
 
-async fn create(store: &impl ObjectStore, folder: &str, names: &[&str]) -> Result<(), Broken> {
+async fn create(store: &impl ReadableStore, folder: &str, names: &[&str]) -> Result<(), Broken> {
     for name in names {
         ensure!(store.create(&format!("{folder}{name}"), Vec::new()).await?, "{name} is there already");
     }
@@ -52,7 +51,7 @@ fn in_folder(folder: &str, names: &[&str]) -> Vec<String> {
     names.iter().map(|name| format!("{folder}{name}")).collect()
 }
 
-async fn an_object_is_created_once(store: &impl ObjectStore, folder: &str) -> Result<(), Broken> {
+async fn an_object_is_created_once(store: &impl ReadableStore, folder: &str) -> Result<(), Broken> {
     let key = format!("{folder}x");
     ensure_eq!(store.create(&key, b"first".to_vec()).await?, true, "the first write");
     ensure_eq!(store.create(&key, b"second".to_vec()).await?, false, "the second write");
@@ -60,46 +59,24 @@ async fn an_object_is_created_once(store: &impl ObjectStore, folder: &str) -> Re
     Ok(())
 }
 
-async fn an_object_is_replaced_only_in_its_version(
-    store: &impl ObjectStore,
+async fn an_absent_object_is_neither_read_nor_listed(
+    store: &impl ReadableStore,
     folder: &str,
 ) -> Result<(), Broken> {
-    let key = format!("{folder}x");
-    create(store, folder, &["x"]).await?;
-    let first = store.read(&key).await?.ok_or_else(|| Broken::new("the object is absent"))?.version;
-    ensure_eq!(store.replace(&key, "\"0\"", b"other".to_vec()).await?, false, "with another version");
-    ensure_eq!(store.replace(&key, &first, b"second".to_vec()).await?, true, "with its version");
-    ensure_eq!(store.replace(&key, &first, b"third".to_vec()).await?, false, "with its former version");
-    let second = store.read(&key).await?.ok_or_else(|| Broken::new("the object is absent"))?;
-    ensure_eq!(second.content, b"second".to_vec(), "the content");
-    ensure!(second.version != first, "the version is the same after a write");
+    ensure_eq!(store.read(&format!("{folder}x")).await?, None, "an absent object");
+    let listing = Listing { prefix: folder, ..Listing::default() };
+    ensure_eq!(store.list(listing).await?, Page::default(), "its folder");
     Ok(())
 }
 
-async fn an_absent_object_is_neither_read_nor_replaced(
-    store: &impl ObjectStore,
-    folder: &str,
-) -> Result<(), Broken> {
-    let key = format!("{folder}x");
-    ensure_eq!(store.read(&key).await?, None, "an absent object");
-    ensure_eq!(store.replace(&key, "\"0\"", Vec::new()).await?, false, "its replacement");
-    ensure_eq!(store.read(&key).await?, None, "the object after it");
-    ensure_eq!(
-        store.list(Listing { prefix: folder, ..Listing::default() }).await?,
-        Page::default(),
-        "its folder"
-    );
-    Ok(())
-}
-
-async fn an_empty_object_is_kept(store: &impl ObjectStore, folder: &str) -> Result<(), Broken> {
+async fn an_empty_object_is_kept(store: &impl ReadableStore, folder: &str) -> Result<(), Broken> {
     create(store, folder, &["x"]).await?;
     ensure_eq!(content(store, &format!("{folder}x")).await?, Vec::<u8>::new(), "the content");
     Ok(())
 }
 
 /// All that a prefix may have.
-async fn all_characters_of_a_key_are_kept(store: &impl ObjectStore, folder: &str) -> Result<(), Broken> {
+async fn all_characters_of_a_key_are_kept(store: &impl ReadableStore, folder: &str) -> Result<(), Broken> {
     let prefix = format!("{folder}A9!_.*'()=-/");
     create(store, &prefix, &["x"]).await?;
     ensure_eq!(content(store, &format!("{prefix}x")).await?, Vec::<u8>::new(), "the content");
@@ -109,7 +86,7 @@ async fn all_characters_of_a_key_are_kept(store: &impl ObjectStore, folder: &str
 }
 
 async fn a_listing_has_pages_of_1000_keys_in_order(
-    store: &impl ObjectStore,
+    store: &impl ReadableStore,
     folder: &str,
 ) -> Result<(), Broken> {
     let keys: Vec<_> = (0..1001).map(|number| format!("{folder}{number:04}")).collect();
@@ -126,7 +103,7 @@ async fn a_listing_has_pages_of_1000_keys_in_order(
 }
 
 async fn a_listing_by_folder_has_each_folder_once(
-    store: &impl ObjectStore,
+    store: &impl ReadableStore,
     folder: &str,
 ) -> Result<(), Broken> {
     create(store, folder, &["a/1", "a/2/3", "b/1", "c"]).await?;

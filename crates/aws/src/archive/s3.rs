@@ -13,7 +13,7 @@ use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_types::service_config::ServiceConfigKey;
-use redeliver_core::ports::{EntryError, Fault, Listing, ObjectStore, Page, StoredObject};
+use redeliver_core::ports::{EntryError, Fault, Listing, ObjectStore, Page, ReadableStore};
 use thiserror::Error;
 
 use crate::failed_request::entry_error;
@@ -97,30 +97,22 @@ impl ObjectStore for S3Bucket {
     async fn create(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
         let put = self.client.put_object().bucket(&self.name).key(key).body(ByteStream::from(content));
         let put = put.if_none_match("*").set_expected_bucket_owner(self.owner.clone());
-        put.send().await.map_or_else(|error| is_not_met(&error), |_| Ok(true))
-    }
-
-    async fn replace(&self, key: &str, version: &str, content: Vec<u8>) -> Result<bool, EntryError> {
-        let put = self.client.put_object().bucket(&self.name).key(key).body(ByteStream::from(content));
-        let put = put.if_match(version).set_expected_bucket_owner(self.owner.clone());
         match put.send().await {
             Ok(_) => Ok(true),
-            // The object to replace is gone; the bucket is not.
-            Err(error) if error.code() == Some("NoSuchKey") => Ok(false),
-            Err(error) => is_not_met(&error),
+            Err(error) if status(&error) == Some(412) => Ok(false),
+            Err(error) => Err(refused(&error)),
         }
     }
+}
 
-    async fn read(&self, key: &str) -> Result<Option<StoredObject>, EntryError> {
+impl ReadableStore for S3Bucket {
+    async fn read(&self, key: &str) -> Result<Option<Vec<u8>>, EntryError> {
         let get = self.client.get_object().bucket(&self.name).key(key);
         match get.set_expected_bucket_owner(self.owner.clone()).send().await {
-            Ok(object) => {
-                // Without a version, a replacement would have no condition.
-                let version = object.e_tag.ok_or_else(unreadable)?;
-                let lost = |_| EntryError::new(Fault::NoAnswer, "Connection");
-                let content = object.body.collect().await.map_err(lost)?.to_vec();
-                Ok(Some(StoredObject { content, version }))
-            }
+            Ok(object) => match object.body.collect().await {
+                Ok(content) => Ok(Some(content.to_vec())),
+                Err(_) => Err(EntryError::new(Fault::NoAnswer, "Connection")),
+            },
             Err(error) if error.code() == Some("NoSuchKey") => Ok(None),
             Err(error) => Err(refused(&error)),
         }
@@ -137,21 +129,12 @@ impl ObjectStore for S3Bucket {
             .map_err(|error| refused(&error))?;
         // A listing without its end would pass for a whole one.
         if answer.is_truncated == Some(true) && answer.next_continuation_token.is_none() {
-            return Err(unreadable());
+            return Err(EntryError::new(Fault::NoAnswer, "UnreadableAnswer"));
         }
         let keys = answer.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
         let folders = answer.common_prefixes.unwrap_or_default().into_iter().filter_map(|one| one.prefix);
         Ok(Page { keys: keys.collect(), folders: folders.collect(), next: answer.next_continuation_token })
     }
-}
-
-fn unreadable() -> EntryError {
-    EntryError::new(Fault::NoAnswer, "UnreadableAnswer")
-}
-
-/// `Ok(false)` if the condition of a write does not hold.
-fn is_not_met<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Result<bool, EntryError> {
-    if status(error) == Some(412) { Ok(false) } else { Err(refused(error)) }
 }
 
 fn refused<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {

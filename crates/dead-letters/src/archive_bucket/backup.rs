@@ -2,7 +2,7 @@
 
 use futures_util::future::try_join_all;
 use redeliver_core::archive::{Layout, gzip};
-use redeliver_core::ports::{Clock, ObjectStore};
+use redeliver_core::ports::{Clock, ReadableStore};
 
 use super::{ArchiveBucket, line_of};
 use crate::purge::BackupWriter;
@@ -15,7 +15,7 @@ pub struct BucketBackup<S, C> {
     layout: Layout,
 }
 
-impl<S: ObjectStore, C: Clock> BucketBackup<S, C> {
+impl<S: ReadableStore, C: Clock> BucketBackup<S, C> {
     /// For the dead letters of this deployment.
     #[must_use]
     pub fn new(bucket: ArchiveBucket<S, C>, deployment: String) -> Self {
@@ -29,7 +29,7 @@ impl<S: ObjectStore, C: Clock> BucketBackup<S, C> {
             return Ok(());
         }
         // The message is deleted next, and cannot be restored from an object that leaves values out.
-        let there = self.bucket.get(&key).await?.and_then(|object| line_of(&object.content).ok());
+        let there = self.bucket.get(&key).await?.and_then(|object| line_of(&object).ok());
         match there.and_then(|line| serde_json::from_slice::<ArchivedMessage>(&line).ok()) {
             Some(there) if there.omitted.is_empty() => Ok(()),
             Some(_) => Err(format!(
@@ -42,7 +42,7 @@ impl<S: ObjectStore, C: Clock> BucketBackup<S, C> {
     }
 }
 
-impl<S: ObjectStore, C: Clock> BackupWriter for BucketBackup<S, C> {
+impl<S: ReadableStore, C: Clock> BackupWriter for BucketBackup<S, C> {
     async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
         let writes = records.iter().map(|record| self.write(record));
         try_join_all(writes).await.map(drop)

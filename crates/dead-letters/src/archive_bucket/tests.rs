@@ -3,6 +3,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use redeliver_core::archive::gzip;
 use redeliver_core::message::metadata::parse_rfc3339;
+use redeliver_core::ports::ObjectStore as _;
 use redeliver_embedded::{BucketRequest, Injection, MemoryBucket, VirtualClock};
 use redeliver_testing::dead_letters::{foreign, record};
 
