@@ -92,9 +92,10 @@ impl AwsNotifier {
 
 impl Notifier for AwsNotifier {
     async fn publish(&self, notice: &Notice) -> Result<(), EntryError> {
+        // Boxed: the SDK's futures are so deep that those around them exceed the compiler's recursion limit.
         match &self.client {
-            Client::Sns(client) => publish_to_topic(client, &self.arn, notice).await,
-            Client::EventBridge(client) => put_event(client, &self.arn, notice).await,
+            Client::Sns(client) => Box::pin(publish_to_topic(client, &self.arn, notice)).await,
+            Client::EventBridge(client) => Box::pin(put_event(client, &self.arn, notice)).await,
         }
     }
 }

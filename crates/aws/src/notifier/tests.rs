@@ -96,7 +96,7 @@ async fn a_refused_notice_has_the_code_of_the_service() {
         (TOPIC, sns(404, "NotFound"), Fault::Sender, "NotFound"),
         (TOPIC, sns(400, "Throttling"), Fault::Throttled, "Throttling"),
         (TOPIC, Answer::new(502, &[], ""), Fault::Service, "HTTP 502"),
-        (TOPIC, Answer::cut_off(200), Fault::NoAnswer, "Connection"),
+        (TOPIC, Answer::cut_off(200), Fault::NoAnswer, "UnreadableAnswer"),
         (BUS, failed("InternalFailure"), Fault::Service, "InternalFailure"),
         (BUS, failed("NotAuthorizedForSourceException"), Fault::Sender, "NotAuthorizedForSourceException"),
         (BUS, failed("ThrottlingException"), Fault::Throttled, "ThrottlingException"),

@@ -4,7 +4,7 @@
 //! PREFIXdead-letters/deployment=NAME/date=2026-11-27/cause=FINGERPRINT/142233.123456Z-ID.jsonl.gz
 //! ```
 
-use chrono::{NaiveDate, NaiveDateTime};
+use chrono::NaiveDateTime;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
