@@ -1,6 +1,6 @@
 //! Notices: each environment sends at most one an hour for each cause of dead letters.
 //!
-//! Environments share nothing, so a cause that several of them see has a notice from each. Whoever receives them folds
+//! Environments share nothing, so a cause that several of them see has a notice from each. The receiver folds
 //! them by [`Notice::fingerprint`].
 
 mod notice;
@@ -25,7 +25,7 @@ const INTERVAL: TimeDelta = TimeDelta::hours(1);
 /// Time without notices after one was refused. A topic that hangs then takes [`NOTICES_MAX`] a minute from an environment,
 /// and not from each of its batches.
 const PAUSE: TimeDelta = TimeDelta::minutes(1);
-/// Causes that an environment remembers, a few megabytes. Above it, it forgets them all and begins anew.
+/// Causes that an environment remembers, a few megabytes. Above it, it forgets them all and starts again.
 const CAUSES_MAX: usize = 10_000;
 /// Time that notices may take in an invocation whose records are done: they must not hold up its answer for long.
 pub const NOTICES_MAX: TimeDelta = TimeDelta::seconds(5);

@@ -12,7 +12,7 @@ const VIOLATIONS_MAX: usize = 100;
 /// The most bytes of violations, since a pointer can be as long as a message. The violation that exceeds it is the
 /// last.
 const VIOLATION_BYTES_MAX: usize = 65_536;
-/// Of a value whose first violation is that of many parts, as by an `anyOf`.
+/// The text for a value whose first violation is that of many parts, as by an `anyOf`.
 const TOO_MANY: &str = "violates the schema in too many places to list them";
 
 /// The first hundred violations of a schema by `instance`, whose own pointer is `at`.

@@ -139,7 +139,7 @@ pub fn check_destination(from: &DeadLetters, to: &str) -> Result<(), Failure> {
     }
 }
 
-/// What a run waits for; `None` while it works.
+/// The event that a run waits for; `None` while it works.
 pub fn describe_wait(progress: Progress) -> Option<String> {
     match progress {
         Progress::Sent(_) | Progress::CameBack(_) => None,

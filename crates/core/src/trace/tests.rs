@@ -137,7 +137,7 @@ fn a_tracestate_of_512_characters_is_passed_on_and_a_longer_one_is_dropped() {
     assert_eq!(tracestate(""), None);
 }
 
-/// What its members are is between the producer and the target.
+/// Its members are between the producer and the target.
 #[test]
 fn a_tracestate_is_passed_on_unchanged() {
     for state in ["rojo=00f067aa0ba902b7, congo=t61rcWkgMzE ,,", "a=1,\ta=2", "no member", "A=b=c~"] {

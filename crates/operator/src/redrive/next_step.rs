@@ -1,4 +1,4 @@
-//! What the user is told after a run, and before one.
+//! The texts for the user before and after a run.
 
 use redeliver_dead_letters::redrive::{Ending, RedriveReport};
 

@@ -9,7 +9,7 @@ fn of_redrive(report: &RedriveReport) -> Outcome {
     super::of_redrive(report, &all, report.came_back_count(), &plan(0))
 }
 
-/// A plan to send so many messages back.
+/// A plan to send this number of messages back.
 fn plan(messages: usize) -> Plan {
     let action = Action::SendBack {
         to: "arn".to_owned(),

@@ -50,7 +50,7 @@ impl DataSchema {
     }
 }
 
-/// What a document has too much of, before anything is made of it.
+/// The bound that a document exceeds, found before it is parsed.
 fn excess(text: &str) -> Option<String> {
     let (mut values, mut number_length, mut last) = (1_usize, 0_usize, b' ');
     let mut bytes = text.bytes().enumerate();
