@@ -15,6 +15,7 @@ use redeliver_core::ports::{
     VisibilityControl,
 };
 use redeliver_dead_letters::files::open_own;
+use redeliver_dead_letters::redrive::Journal;
 use redeliver_dead_letters::{BadLines, FileQueue, Retention};
 
 use crate::Failure;
@@ -134,10 +135,6 @@ pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Failure
     for path in backups {
         check_not_begun(&journal_of_send(path), "redeliver send --backup")?;
     }
-    // The first one's is that of the restore.
-    for path in backups.iter().skip(1) {
-        check_not_begun(&journal_of_redrive(path), "redeliver redrive")?;
-    }
     let mut all = tempfile::tempfile()?;
     for path in backups {
         let mut input = BufReader::new(open_own(path, false).map_err(|error| unreadable(path, &error))?);
@@ -149,6 +146,18 @@ pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Failure
         }
     }
     Ok(FileQueue::open(all, "the backups", arn, SystemClock.now())?)
+}
+
+/// Begins a restore's journals beside the backups after the first, whose journal is that of the whole restore: neither
+/// `send --backup` nor `redrive` then sends one of them once more.
+///
+/// # Errors
+/// Another redrive has begun to send one, or its journal cannot be written.
+pub fn claim_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> Result<(), Failure> {
+    for path in backups.iter().skip(1) {
+        Journal::open(&journal_of_redrive(path), id, from, to)?;
+    }
+    Ok(())
 }
 
 fn tell_what_is_left_out(queue: &FileQueue) {

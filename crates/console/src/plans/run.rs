@@ -11,7 +11,7 @@ use redeliver_dead_letters::purge::purge;
 use redeliver_dead_letters::redrive::{self, DiedAgain, Progress};
 use redeliver_dead_letters::{Archive, Pick};
 use redeliver_operator::Failure;
-use redeliver_operator::dead_letter_source::{DeadLetters, open_backups};
+use redeliver_operator::dead_letter_source::{DeadLetters, claim_backups, open_backups};
 use redeliver_operator::queues::{DeadLetterQueue, QueueAddress};
 use redeliver_operator::redrive::{Applied, RedriveTask, check_destination, not_consumed};
 use redeliver_operator::status::consumer::Consumer;
@@ -78,6 +78,9 @@ impl Run {
         };
         let to = self.queue.connection.find(&to.parse::<QueueAddress>()?).await?.queue;
         check_destination(&from, to.arn())?;
+        if from.lines().is_some() {
+            claim_backups(&plan.backups(&self.folder), &plan.id, from.arn(), to.arn())?;
+        }
         let task = RedriveTask {
             is_consumed: from.lines().is_some() || self.is_consumed(to.arn()).await?,
             from: &from,

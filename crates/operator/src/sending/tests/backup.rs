@@ -21,7 +21,8 @@ use redeliver_testing::dead_letters::received;
 use tempfile::TempDir;
 
 use super::*;
-use crate::dead_letter_source::open_backups;
+use crate::dead_letter_source::{claim_backups, open_backups};
+use crate::file_journals::{check_not_begun, journal_of_redrive};
 
 /// A source queue, a DLQ with dead letters in it, and a directory for backup and journal.
 struct Purging {
@@ -313,6 +314,20 @@ fn backups_are_restored_once_though_a_killed_run_has_left_messages_in_two_of_the
     assert_eq!((report.sent, report.deleted_only, ending(&report)), (0, 12, Ending::Done));
     let copies: Vec<_> = purging.world.bodies().into_values().collect();
     assert_eq!(copies, [1; 12]);
+}
+
+#[test]
+fn a_backup_that_a_restore_has_begun_is_sent_by_no_other_command() {
+    let purging = Purging::new(vec![dead(1, "x")]);
+    let first = purging.purge();
+    let second = purging.directory.path().join("second.jsonl");
+    let backups = [first, second.clone()];
+    let claim = |id| claim_backups(&backups, id, "arn:dlq", "arn:source");
+    claim("plan").unwrap();
+    assert!(check_not_begun(&journal_of_redrive(&second), "redeliver redrive").is_err());
+    claim("plan").expect("the restore goes on");
+    let error = claim("another plan").unwrap_err().to_string();
+    assert!(error.contains("belongs to another redrive"), "{error}");
 }
 
 #[test]
