@@ -32,7 +32,7 @@ pub struct Pace {
     /// The time for which the pilot is watched.
     pub watch_seconds: u64,
     pub stop_after_failures_percent: u8,
-    /// Send also if nobody takes messages from the source queue.
+    /// Send even if the source queue has no consumer.
     pub into_paused: bool,
 }
 

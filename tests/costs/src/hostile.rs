@@ -22,7 +22,7 @@ const HEAD: &str = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5
 
 /// A hostile message with its reader.
 pub struct Case {
-    /// What is hostile.
+    /// The hostile part of the message.
     pub message: String,
     /// The schema of its data, and the place within the data; empty for our own readers.
     pub place: String,
