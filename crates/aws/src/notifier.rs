@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use aws_config::{Region, SdkConfig};
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
-use redeliver_core::notices::Notice;
-use redeliver_core::ports::{EntryError, Fault, Notifier};
+use redeliver_core::notices::{Notice, Notifier};
+use redeliver_core::ports::{EntryError, Fault};
 use serde_json::json;
 use thiserror::Error;
 

@@ -4,15 +4,16 @@ use std::ops::Range;
 
 use crate::arrival::Arrival;
 use crate::deliver::Outgoing;
-use crate::failure::reason::GiveUp;
 use crate::failure::{Delivery, Failure, HandOff, Stage, in_its_generation};
-use crate::handler::{Form, Message};
+use crate::handler::Message;
+use crate::message::Form;
 use crate::message::envelope::with_metadata;
 use crate::message::metadata::{Metadata, RetryMetadata};
 use crate::message::plain::Plain;
+use crate::message::reason::GiveUp;
 use crate::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
 use crate::message::{Receipt, ReceivedMessage, Timestamp, attributes_size};
-use crate::trace::SpanContext;
+use crate::span_context::SpanContext;
 
 /// A record with a valid message: it can be called, sent again or given up.
 #[derive(Debug)]

@@ -13,8 +13,9 @@ use futures_util::future::join_all;
 
 use crate::deliver::{Outgoing, settle_one};
 use crate::events::Event;
+use crate::fault::EntryError;
 use crate::message::{Content, ReceivedMessage, Timestamp};
-use crate::ports::{Clock, EntryError, ObjectStore, Observer};
+use crate::ports::{Clock, ObjectStore, Observer};
 pub use layout::{Death, Layout, Prefix, PrefixError, deployment_of};
 pub use line::{ArchivedAttribute, ArchivedMessage};
 pub use omit::{OMITTED, Omit, OmitError};

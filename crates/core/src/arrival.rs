@@ -3,7 +3,6 @@
 use crate::deliver::Outgoing;
 use crate::events::Event;
 use crate::failure::annotation::{Annotation, DeadLetter, annotate};
-use crate::failure::reason::GiveUp;
 use crate::failure::{
     Attached, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, LastError, RawFailure, Stage,
     Verdict, split_trace_header,
@@ -11,6 +10,7 @@ use crate::failure::{
 use crate::limits::DelaySeconds;
 use crate::message::folding::unfold;
 use crate::message::origin::{Origin, Resenders};
+use crate::message::reason::GiveUp;
 use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
 use crate::message::schema::Rewritten;
 use crate::message::{Attributes, Content, Receipt, ReceivedMessage, Timestamp};

@@ -11,11 +11,11 @@ use chrono::TimeDelta;
 
 use crate::decide::backoff::{Key, delay};
 use crate::decide::{AgeLimit, DueTime, check_age, check_attempts, classify};
-use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::failure::{Answer, Kind, LastError};
 use crate::function_arn::FunctionArns;
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
+use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
 pub use envelope::{Retry, read_payload};
 pub use record::{FailedInvocation, NotADestinationRecord};

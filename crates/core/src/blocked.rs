@@ -1,22 +1,16 @@
 //! Blocked groups of an ordered queue. A message that is given up stays hidden on the source queue, and a notice with its
 //! verdict and its receipt handle tells people so: with the handle it can be called again at once, or taken out.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 
 use crate::arrival::Arrival;
 use crate::decide::QueueTimes;
-use crate::deliver::{Outgoing, until};
+use crate::deliver::{NOTICE_DELAY, Outgoing, until};
 use crate::events::Event;
 use crate::failure::{FAILURE, Verdict};
 use crate::limits::{DelaySeconds, VisibilitySeconds};
 use crate::message::metadata::{parse_rfc3339, rfc3339};
 use crate::message::{Attribute, OutgoingMessage, ReceivedMessage, Timestamp};
-
-/// Delay of a notice, and the time in which its message is hidden. Nobody must act on it before: that would hide the message
-/// again, without a notice.
-pub(crate) const NOTICE_DELAY: Duration = Duration::from_secs(60);
 
 /// The times at which a message was sent and first received.
 #[derive(Clone, Copy, Debug)]

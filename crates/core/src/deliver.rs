@@ -9,13 +9,13 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 use retries::settle;
 
-use crate::blocked::NOTICE_DELAY;
 use crate::events::Event;
+use crate::fault::EntryOutcome;
 use crate::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
 use crate::message::packing::{Batch, pack};
 use crate::message::{Confirmed, Content, NotSendable, OutgoingMessage, Receipt, Timestamp};
-use crate::ports::{Clock, EntryOutcome, Observer, QueueSender, VisibilityControl};
-use crate::trace::SpanContext;
+use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
+use crate::span_context::SpanContext;
 use crate::trace::messaging::SendSpan;
 
 /// Batches in flight at the same time.
@@ -23,10 +23,14 @@ const CONCURRENT_BATCHES: usize = 8;
 /// Limit on the sends of one message that are not known to be refused: each after the first may create a copy.
 pub const SENDS_PERHAPS_DONE_MAX: u32 = 2;
 
+/// Delay of a notice, and the time in which its message is hidden. Nobody must act on it before: that would hide the message
+/// again, without a notice.
+pub(crate) const NOTICE_DELAY: Duration = Duration::from_secs(60);
+
 /// Sends all messages before `deadline`. One outcome per message, in order: the SQS message id of each confirmed one.
 ///
 /// A message that was refused for now, or did not reach SQS, is sent again while time remains. One that *may* have been
-/// accepted (see [`Fault::may_be_done`](crate::ports::Fault::may_be_done)) is sent only once more: each such send may
+/// accepted (see [`Fault::may_be_done`](crate::fault::Fault::may_be_done)) is sent only once more: each such send may
 /// create a copy, and a service that accepts everything without answering must not cause a flood of copies. Sender
 /// faults are final. A message without an answer at the deadline is not confirmed.
 pub async fn deliver(

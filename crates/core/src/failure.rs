@@ -9,7 +9,7 @@
 
 pub mod annotation;
 mod attach;
-pub mod reason;
+mod hold;
 mod wire;
 
 use std::fmt::Display;
@@ -17,28 +17,21 @@ use std::time::Duration;
 
 pub(crate) use attach::split_trace_header;
 pub use attach::{Attached, FAILURE_BYTES_MAX};
+pub use hold::{Hold, HoldReason};
 use strum::{IntoStaticStr, VariantArray};
 pub(crate) use wire::RawFailure;
 
-use crate::decide::breaker::{Hold, HoldReason};
-use crate::failure::reason::{Code, DeadLetterReason};
 use crate::handler::{FailureKind, HandlerError};
 use crate::json::forward_compatible::{OpenEnum, OpenVariants, UnknownMembers};
+pub use crate::message::metadata::CameBack;
 use crate::message::metadata::{Metadata, rfc3339};
 use crate::message::origin::Origin;
-pub use crate::message::reserved::FAILURE;
+pub use crate::message::reason;
+use crate::message::reason::{Code, DeadLetterReason};
+pub use crate::message::reserved::{CIRCUIT_OPEN, FAILURE, NOT_STARTED, RATE_LIMITED, REDRIVE};
 use crate::message::{ReceivedMessage, Timestamp};
-use crate::trace::SpanContext;
+use crate::span_context::SpanContext;
 use crate::truncate;
-
-/// Error type of a message that came by redrive: the cause is unknown.
-pub const REDRIVE: &str = "Redrive";
-/// Error type of a message that was not started before the deadline.
-pub const NOT_STARTED: &str = "NotStarted";
-/// Error type of a message that was not called because its target is down.
-pub const CIRCUIT_OPEN: &str = "CircuitOpen";
-/// Error type of a message that was not called because its target takes no more calls now.
-pub const RATE_LIMITED: &str = "RateLimited";
 
 /// The schema of the documents, JSON Schema 2020-12.
 pub const FAILURE_SCHEMA: &str = include_str!("../schemas/failure.schema.json");
@@ -346,15 +339,6 @@ pub struct Delivery {
     /// Its sender.
     pub origin: Origin,
     /// The span of its call, or of the attempt before it if that is known; only if spans are written.
-    pub last_attempt: Option<SpanContext>,
-}
-
-/// A message's unchanged return from the final DLQ. Ordered by generation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CameBack {
-    /// The generation in its final record, if it has one.
-    pub generation_before: Option<u32>,
-    /// The span of the last attempt in its final record, if it has one.
     pub last_attempt: Option<SpanContext>,
 }
 

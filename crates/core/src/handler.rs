@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
+pub use crate::message::Form;
 use crate::message::envelope::skim;
 use crate::message::{Attributes, ReceivedMessage, Timestamp};
 use crate::trace::{CallSpan, TraceContext};
@@ -52,6 +53,28 @@ pub struct Invocation<'a> {
     pub trace: Option<&'a TraceContext>,
 }
 
+impl Invocation<'_> {
+    /// The trace context for the target: that of redeliver's own span if it writes spans, or else
+    /// [`TraceContext::of_message`].
+    #[must_use]
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        self.trace.cloned().or_else(|| TraceContext::of_message(self.message, self.record))
+    }
+}
+
+impl TraceContext {
+    /// The producer's context. The first valid one counts: the attribute `traceparent`, a CloudEvent's `traceparent`, the
+    /// system attribute `AWSTraceHeader`.
+    #[must_use]
+    pub fn of_message(message: &Message<'_>, record: &ReceivedMessage) -> Option<Self> {
+        let body = match message.form {
+            Form::Plain { .. } => message.body,
+            Form::Envelope => "",
+        };
+        Self::of(message.attributes, body, record.trace_header.as_deref())
+    }
+}
+
 /// A valid message, for a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
@@ -68,19 +91,6 @@ pub struct Message<'a> {
     pub redrive_generation: u32,
     /// The producer's message attributes.
     pub attributes: &'a Attributes,
-}
-
-/// The form of a message's body.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Form {
-    /// `{"metadata":{…},"data":{…}}`.
-    #[default]
-    Envelope,
-    /// Any other body (`ENVELOPE=optional`).
-    Plain {
-        /// The producer's own id, if it is not a UUID and is valid in a header.
-        idempotency_key: Option<String>,
-    },
 }
 
 impl Message<'_> {

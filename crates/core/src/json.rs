@@ -1,5 +1,6 @@
 //! Parsing untrusted JSON: exact values, and documents of later versions.
 
 pub mod forward_compatible;
+pub mod members;
 pub mod pointer;
 pub mod value;

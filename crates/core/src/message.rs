@@ -2,11 +2,13 @@
 
 pub mod envelope;
 pub mod folding;
+mod form;
 pub mod metadata;
 pub mod origin;
 mod outgoing;
 pub mod packing;
 pub mod plain;
+pub mod reason;
 mod receipt;
 pub(crate) mod reserved;
 pub mod schema;
@@ -17,6 +19,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
+pub use form::Form;
 pub use outgoing::{Content, NotSendable, OutgoingMessage};
 pub use receipt::{Confirmed, Receipt};
 pub(crate) use sqs_rules::{check_name as check_attribute_name, is_certainly_accepted};

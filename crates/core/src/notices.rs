@@ -15,10 +15,27 @@ use futures_util::pin_mut;
 use crate::archive::Death;
 use crate::deliver::until;
 use crate::events::Event;
+use crate::fault::{EntryError, Fault};
 use crate::lock;
 use crate::message::Timestamp;
-use crate::ports::{Clock, EntryError, Fault, Notifier, Observer};
+use crate::ports::{Clock, Observer};
 pub use notice::{Notice, SUBJECT_CHARACTERS_MAX, own_name};
+
+/// Publishes notices to a topic or an event bus.
+pub trait Notifier: Send + Sync {
+    /// `Ok` once the service has taken it.
+    fn publish(&self, notice: &Notice) -> impl Future<Output = Result<(), EntryError>> + Send;
+}
+
+/// No notices.
+#[derive(Clone, Copy, Debug)]
+pub enum NoNotifier {}
+
+impl Notifier for NoNotifier {
+    async fn publish(&self, _: &Notice) -> Result<(), EntryError> {
+        match *self {}
+    }
+}
 
 /// Time between two notices of a cause.
 const INTERVAL: TimeDelta = TimeDelta::hours(1);

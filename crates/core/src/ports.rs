@@ -9,10 +9,10 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::events::Event;
+pub use crate::fault::{EntryError, EntryOutcome, Fault};
 use crate::limits::VisibilitySeconds;
 use crate::message::packing::Batch;
 use crate::message::{Confirmed, Receipt, ReceivedMessage, Timestamp};
-use crate::notices::Notice;
 use crate::trace::Tracer;
 
 /// The clock: the only source of time.
@@ -45,64 +45,6 @@ pub struct FlushOnDrop<'a, O: Observer>(pub &'a O);
 impl<O: Observer> Drop for FlushOnDrop<'_, O> {
     fn drop(&mut self) {
         self.0.flush();
-    }
-}
-
-/// The outcome of one entry of a batch request.
-pub type EntryOutcome<T> = Result<T, EntryError>;
-
-/// The reason why an entry is not confirmed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{fault} ({code})")]
-pub struct EntryError {
-    /// Decides if another try can help.
-    pub fault: Fault,
-    /// SQS's code, e.g. `InvalidMessageContents`; never a payload.
-    pub code: String,
-}
-
-impl EntryError {
-    #[must_use]
-    pub fn new(fault: Fault, code: impl Into<String>) -> Self {
-        Self { fault, code: code.into() }
-    }
-}
-
-/// The party at fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
-pub enum Fault {
-    /// The request was invalid: the same request would fail again.
-    #[error("refused")]
-    Sender,
-    /// Refused for now, by throttling or a 503: may succeed later.
-    #[error("throttled")]
-    Throttled,
-    /// The request did not reach the service: no connection, for example.
-    #[error("not sent")]
-    NotSent,
-    /// The service failed (a 5xx): the request may have been carried out.
-    #[error("the service failed")]
-    Service,
-    /// No answer: the request may have been carried out.
-    #[error("no answer")]
-    NoAnswer,
-}
-
-impl Fault {
-    /// True if the same request may succeed later.
-    #[must_use]
-    pub const fn is_retryable(self) -> bool {
-        !matches!(self, Self::Sender)
-    }
-
-    /// True if the request may have been carried out, so that a repetition may do it twice.
-    ///
-    /// That includes a 5xx, even for a single entry: a service that is slow behind its own front end, or behind a
-    /// gateway, has stored the message by the time these give up. A 5xx says that something went wrong, not how far the
-    /// request got.
-    #[must_use]
-    pub const fn may_be_done(self) -> bool {
-        matches!(self, Self::Service | Self::NoAnswer)
     }
 }
 
@@ -227,22 +169,6 @@ pub enum NoStore {}
 
 impl ObjectStore for NoStore {
     async fn create(&self, _: &str, _: Vec<u8>) -> Result<bool, EntryError> {
-        match *self {}
-    }
-}
-
-/// Publishes notices to a topic or an event bus.
-pub trait Notifier: Send + Sync {
-    /// `Ok` once the service has taken it.
-    fn publish(&self, notice: &Notice) -> impl Future<Output = Result<(), EntryError>> + Send;
-}
-
-/// No notices.
-#[derive(Clone, Copy, Debug)]
-pub enum NoNotifier {}
-
-impl Notifier for NoNotifier {
-    async fn publish(&self, _: &Notice) -> Result<(), EntryError> {
         match *self {}
     }
 }

@@ -4,10 +4,11 @@ pub mod messaging;
 mod span;
 mod tracer;
 
-use crate::handler::{Form, Invocation, Message};
 use crate::message::plain::cloud_event_strings;
-use crate::message::{Attribute, Attributes, ReceivedMessage};
-pub use span::{AttributeValue, CallSpan, Link, Span, SpanContext, SpanEvent, SpanKind};
+use crate::message::{Attribute, Attributes};
+pub use crate::span_context::SpanContext;
+use crate::span_context::id;
+pub use span::{AttributeValue, CallSpan, Link, Span, SpanEvent, SpanKind};
 pub use tracer::{Attempt, SPANS_MAX, Tracer};
 
 /// Names of the two parts in headers, message attributes and CloudEvents ("Trace Context", W3C; "Distributed Tracing
@@ -33,15 +34,6 @@ pub struct TraceContext {
     is_undecided: bool,
 }
 
-impl Invocation<'_> {
-    /// The trace context for the target: that of redeliver's own span if it writes spans, or else
-    /// [`TraceContext::of_message`].
-    #[must_use]
-    pub fn trace_context(&self) -> Option<TraceContext> {
-        self.trace.cloned().or_else(|| TraceContext::of_message(self.message, self.record))
-    }
-}
-
 fn of_attributes(attributes: &Attributes) -> Option<TraceContext> {
     let text = |name| attributes.get(name).and_then(Attribute::text);
     TraceContext::of_headers(text(TRACEPARENT)?, text(TRACESTATE))
@@ -57,17 +49,6 @@ fn of_cloud_event(body: &str) -> Option<TraceContext> {
 }
 
 impl TraceContext {
-    /// The producer's context. The first valid one counts: the attribute `traceparent`, a CloudEvent's `traceparent`, the
-    /// system attribute `AWSTraceHeader`.
-    #[must_use]
-    pub fn of_message(message: &Message<'_>, record: &ReceivedMessage) -> Option<Self> {
-        let body = match message.form {
-            Form::Plain { .. } => message.body,
-            Form::Envelope => "",
-        };
-        Self::of(message.attributes, body, record.trace_header.as_deref())
-    }
-
     /// The context of a message with these attributes of its producer, this body, which may be a CloudEvent, and this
     /// X-Ray header.
     #[must_use]
@@ -108,8 +89,8 @@ impl TraceContext {
         let (seconds, random) = field(header, "Root")?.strip_prefix("1-")?.split_once('-')?;
         let trace_id = format!("{seconds}{random}");
         let span = SpanContext {
-            trace_id: span::id(&trace_id, 32).filter(|_| seconds.len() == 8)?,
-            span_id: u64::try_from(span::id(field(header, "Parent")?, 16)?).ok()?,
+            trace_id: id(&trace_id, 32).filter(|_| seconds.len() == 8)?,
+            span_id: u64::try_from(id(field(header, "Parent")?, 16)?).ok()?,
             is_sampled: field(header, "Sampled") == Some("1"),
         };
         Some(Self { is_undecided: !span.is_sampled, ..Self::of_span(span) })

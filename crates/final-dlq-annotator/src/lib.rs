@@ -16,10 +16,8 @@ use redeliver_core::message::metadata::{Metadata, rfc3339};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::readable_metadata;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
-use redeliver_core::notices::{DeathNotice, NOTICES_MAX, Notices, own_name};
-use redeliver_core::ports::{
-    Clock, FlushOnDrop, Function, NoNotifier, NoStore, Notifier, ObjectStore, Observer, QueueSender,
-};
+use redeliver_core::notices::{DeathNotice, NOTICES_MAX, NoNotifier, Notices, Notifier, own_name};
+use redeliver_core::ports::{Clock, FlushOnDrop, Function, NoStore, ObjectStore, Observer, QueueSender};
 
 use redeliver_core::trace::messaging::Process;
 use redeliver_core::trace::{TraceContext, Tracer};

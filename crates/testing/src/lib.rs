@@ -8,6 +8,7 @@ mod dying;
 pub mod foreign;
 pub mod functions;
 pub mod hostile;
+pub mod layers;
 pub mod loopback;
 #[cfg(unix)]
 pub mod planted;

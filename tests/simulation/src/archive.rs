@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use redeliver_core::archive::{Archive, Layout, Omit, Prefix, deployment_of};
-use redeliver_core::notices::{About, Notice, Notices};
-use redeliver_core::ports::{Clock as _, EntryError, Notifier, ObjectStore, Queue as _};
+use redeliver_core::notices::{About, Notice, Notices, Notifier};
+use redeliver_core::ports::{Clock as _, EntryError, ObjectStore, Queue as _};
 use redeliver_embedded::{EmbeddedQueue, Injection, MemoryBucket};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 

@@ -2,10 +2,10 @@ use chrono::TimeDelta;
 
 use super::*;
 use crate::failure::annotation::{Annotation, Cause, annotate};
-use crate::failure::reason::DeadLetterReason;
 use crate::failure::{Answer, Hop, Kind, REDRIVE};
 use crate::message::folding::FoldedAttributes;
 use crate::message::origin::Origin;
+use crate::message::reason::DeadLetterReason;
 use crate::message::{Attribute, AttributeValue, OutgoingMessage};
 use crate::testing::{SOURCE_ARN, at, delivery, received};
 

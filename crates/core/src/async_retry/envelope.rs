@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::message::envelope::members;
+use crate::json::members::members;
 
 /// The highest `max_attempts` of a policy.
 const ATTEMPTS_MAX: u32 = 1000;

@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::read_payload;
 use crate::function_arn::version_of;
 use crate::handler::{ErrorType, HandlerError};
+use crate::json::members::{Malformed, Member, members, unchecked_members};
 use crate::message::Timestamp;
-use crate::message::envelope::{Malformed, Member, members, unchecked_members};
 use crate::message::metadata::parse_rfc3339;
 
 /// An asynchronous invocation that failed.

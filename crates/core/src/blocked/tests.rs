@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::failure::Stage;
 use crate::limits::MESSAGE_BYTES_MAX;

@@ -28,6 +28,7 @@ use uuid::Uuid;
 use crate::decide::backoff::{Key as JitterKey, spread};
 use crate::decide::classify;
 use crate::failure::{Answer, Kind};
+pub use crate::failure::{Hold, HoldReason};
 use crate::handler::{FailureKind, HandlerError};
 use crate::message::Timestamp;
 use crate::policy::Policy;
@@ -107,25 +108,6 @@ pub enum Permission {
     Wait,
     /// Not now: send the message to its queue again.
     Hold(Hold),
-}
-
-/// The hold of a message that is not called now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hold {
-    pub reason: HoldReason,
-    /// Start of the outage or of the rate limit.
-    pub since: Timestamp,
-    /// At least a second, at most 900 s.
-    pub delay: Duration,
-}
-
-/// Why a message is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldReason {
-    /// The target is down.
-    Down,
-    /// The target takes no more calls now.
-    RateLimited,
 }
 
 /// A call that was permitted.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::decide::backoff::{Key, spread};
 use crate::decide::breaker::HOLD_SECONDS_MAX;
 use crate::failure::Kind;
-use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::limits::RetryDelay;
 use crate::message::metadata::{Metadata, SNOOZES_MAX};
+use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
 
 /// The budget that a re-send spends. Each has a limit, so every retry loop ends.

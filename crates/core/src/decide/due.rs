@@ -3,11 +3,11 @@
 use chrono::TimeDelta;
 
 use crate::decide::backoff::{Key, delay, target_delay};
-use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::failure::{Answer, Delivery, HandOff, Kind};
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
 use crate::message::metadata::rfc3339;
+use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
 
 /// A due time, never in the past, and the delay that led to it.

@@ -7,11 +7,11 @@ use super::{AgeLimit, FlooredBackoff, check_age, check_attempts, classify};
 use crate::accepted::{Accepted, FailedMessage};
 use crate::decide::backoff::Key;
 use crate::deliver::until;
-use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::failure::{HandOff, Kind};
 use crate::limits::{RetryDelay, VisibilitySeconds};
 use crate::message::Timestamp;
 use crate::message::metadata::{Metadata, rfc3339};
+use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
 
 /// Settings of a queue on which failed messages stay.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::fault::{EntryError, EntryOutcome, Fault};
 use crate::limits::BATCH_ENTRIES_MAX;
-use crate::ports::{Clock, EntryError, EntryOutcome, Fault, Queue};
+use crate::ports::{Clock, Queue};
 
 /// Requests for one batch, with pauses that double in between.
 const TRIES: u32 = 5;

@@ -6,8 +6,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 
 use super::{Delivered, until};
+use crate::fault::{EntryError, EntryOutcome, Fault};
 use crate::message::Timestamp;
-use crate::ports::{Clock, EntryError, EntryOutcome, Fault};
+use crate::ports::Clock;
 
 /// Wait before the first re-send of refused entries; doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(50);

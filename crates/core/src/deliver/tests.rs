@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 
 use super::retries::no_answer;
 use super::*;
+use crate::fault::{EntryError, Fault};
 use crate::message::Content;
-use crate::ports::{EntryError, Fault};
 use crate::testing::at;
 
 /// Time passes only while someone sleeps, and only when nothing else is ready.

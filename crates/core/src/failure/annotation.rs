@@ -5,13 +5,13 @@ mod fingerprint;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::failure::reason::Code;
 use crate::failure::{CameBack, Stage};
 use crate::json::forward_compatible::OpenEnum;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::folding::{FoldedAttributes, fold};
+use crate::message::reason::Code;
 use crate::message::{Attribute, Attributes, attributes_size};
-use crate::trace::SpanContext;
+use crate::span_context::SpanContext;
 use crate::truncate;
 pub use fingerprint::fingerprint;
 

@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 use super::{
     Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Stage, Verdict,
 };
-use crate::failure::reason::Code;
 use crate::json::forward_compatible::{Borrowed, OpenEnum, UnknownMembers};
 use crate::limits::first_illegal;
 use crate::message::folding::FoldedAttributes;
 use crate::message::metadata::{LAST_ATTEMPT, parse_rfc3339, rfc3339};
 use crate::message::origin::Origin;
+use crate::message::reason::Code;
 use crate::message::{Attribute, ReceivedMessage, Timestamp};
-use crate::trace::SpanContext;
+use crate::span_context::SpanContext;
 
 /// Absent members are not written.
 #[derive(Clone, Default, PartialEq, Serialize)]

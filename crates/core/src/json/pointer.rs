@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::message::envelope::{NameAndValue, unchecked_members};
+use crate::json::members::{NameAndValue, unchecked_members};
 
 /// A JSON Pointer to a place inside a document, never to the whole of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,18 +1,10 @@
 //! The message body `{"metadata":{…},"data":{…}}`, parsed without changing its bytes.
 
-mod members;
-
 use std::ops::Range;
 
-pub use members::{Member, members};
-pub(crate) use members::{NameAndValue, unchecked_members};
-use thiserror::Error;
-
-use crate::failure::CameBack;
-use crate::message::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};
-
-/// Limit on nested objects and arrays, the body's own object included.
-pub const NESTING_MAX: usize = 128;
+use crate::json::members::check_nesting;
+pub use crate::json::members::{Malformed, Member, NESTING_MAX, members};
+use crate::message::metadata::{CameBack, Metadata, OurMembers, RetryMetadata, fresh_members};
 
 /// A valid message body, created by [`crate::message::schema::MessageSchema::parse`].
 #[derive(Clone, Debug, PartialEq)]
@@ -65,22 +57,6 @@ pub(crate) fn with_metadata(body: &str, inside: &Range<usize>, ours: OurMembers)
     spliced(body, inside, &members, ours)
 }
 
-/// The reason why a body is not a message at all: `INVALID_MESSAGE_FORMAT`. Never holds a value of the body.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Malformed {
-    /// The JSON parser's message, with line and column.
-    #[error("not JSON: {0}")]
-    NotJson(String),
-    /// An array, a string, a number…
-    #[error("not a JSON object")]
-    NotAnObject,
-    /// At the top level or in `metadata`, with unescaped names. Either of the two might be the intended one.
-    #[error("duplicate member {0}")]
-    DuplicateMember(String),
-    #[error("nested deeper than {NESTING_MAX} levels at byte {0}")]
-    TooDeep(usize),
-}
-
 /// A parsed body, not yet validated.
 pub(crate) struct Skimmed<'a> {
     pub(crate) body: &'a str,
@@ -108,43 +84,6 @@ pub(crate) fn skim(body: &str) -> Result<Skimmed<'_>, Malformed> {
     };
     let data_text = find("data").map(|member| &body[member.value.clone()]);
     Ok(Skimmed { body, metadata, inside, metadata_text, data_text })
-}
-
-/// Refuses a body that nests deeper than [`NESTING_MAX`]. `serde_json` does not check this for values that it skips.
-pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
-    if opening_brackets(body) <= NESTING_MAX {
-        return Ok(());
-    }
-    let mut depth = 0_usize;
-    let mut bytes = body.bytes().enumerate();
-    while let Some((at, byte)) = bytes.next() {
-        match byte {
-            b'"' => skip_string(&mut bytes),
-            b'{' | b'[' if depth == NESTING_MAX => return Err(Malformed::TooDeep(at)),
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Includes brackets in strings: even so, most small bodies have too few. Counted in blocks whose count fits in a byte,
-/// so that the compiler vectorises the loop.
-fn opening_brackets(body: &str) -> usize {
-    let of_block = |block: &[u8]| block.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>();
-    body.as_bytes().chunks(128).map(|block| usize::from(of_block(block))).sum()
-}
-
-/// Skips past the closing quote; a quote after a backslash does not close.
-pub(crate) fn skip_string(bytes: &mut impl Iterator<Item = (usize, u8)>) {
-    while let Some((_, byte)) = bytes.next() {
-        match byte {
-            b'\\' => drop(bytes.next()),
-            b'"' => return,
-            _ => {}
-        }
-    }
 }
 
 /// The text with these members set, or removed if they have no value. An existing member keeps its place; a new one

@@ -2,14 +2,14 @@
 
 mod holds;
 
-use crate::failure::{CIRCUIT_OPEN, CameBack, NOT_STARTED, RATE_LIMITED, REDRIVE};
 use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta};
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::json::forward_compatible::UnknownMembers;
 use crate::message::Timestamp;
-use crate::trace::SpanContext;
+use crate::message::reserved::{CIRCUIT_OPEN, NOT_STARTED, RATE_LIMITED, REDRIVE};
+use crate::span_context::SpanContext;
 use crate::truncate;
 pub use holds::Holds;
 
@@ -45,6 +45,15 @@ pub const GENERATION_MAX: u32 = 100;
 pub const HELD_SECONDS_MAX: u32 = 1_209_600 + 900;
 /// The highest `max_redrives`, and the highest `redrive_count`.
 pub const REDRIVES_MAX: u32 = 1000;
+
+/// A message's unchanged return from the final DLQ. Ordered by generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CameBack {
+    /// The generation in its final record, if it has one.
+    pub generation_before: Option<u32>,
+    /// The span of the last attempt in its final record, if it has one.
+    pub last_attempt: Option<SpanContext>,
+}
 
 /// The parsed `metadata` of a valid message.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,14 +7,12 @@ use std::ops::Not;
 
 use uuid::Uuid;
 
-use crate::failure::CameBack;
-use crate::handler::Form;
+use crate::json::members::check_nesting;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
-use crate::message::envelope::check_nesting;
 use crate::message::folding::fold;
-use crate::message::metadata::{Metadata, RetryMetadata, fresh_members};
+use crate::message::metadata::{CameBack, Metadata, RetryMetadata, fresh_members};
 use crate::message::validation::{DataSchema, Invalid, well_formed};
-use crate::message::{Attribute, Attributes, attributes_size};
+use crate::message::{Attribute, Attributes, Form, attributes_size};
 use document::Document;
 pub(crate) use id::cloud_event_strings;
 pub use id::{IdAttribute, IdAttributeError, IdSources, KEY_CHARACTERS_MAX, NAMESPACE};

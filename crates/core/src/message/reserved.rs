@@ -1,4 +1,4 @@
-//! The message attributes that are ours. Producers may not use `Failure`, nor `Redeliver` on plain messages.
+//! Names that are ours: message attributes, and types of errors. Producers may not use `Failure`, nor `Redeliver` on plain messages.
 
 /// Between the functions: the reason for a hand-off, a hop or a verdict.
 pub const FAILURE: &str = "Failure";
@@ -10,3 +10,12 @@ pub const ERROR_TYPE: &str = "ErrorType";
 pub const ERROR_DETAILS: &str = "ErrorDetails";
 /// In a final record: the document.
 pub const DEAD_LETTER: &str = "DeadLetter";
+
+/// Error type of a message that came by redrive: the cause is unknown.
+pub const REDRIVE: &str = "Redrive";
+/// Error type of a message that was not started before the deadline.
+pub const NOT_STARTED: &str = "NotStarted";
+/// Error type of a message that was not called because its target is down.
+pub const CIRCUIT_OPEN: &str = "CircuitOpen";
+/// Error type of a message that was not called because its target takes no more calls now.
+pub const RATE_LIMITED: &str = "RateLimited";

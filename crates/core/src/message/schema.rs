@@ -1,9 +1,8 @@
 //! Schemas of messages: envelopes and plain messages that are accepted.
 
-use crate::failure::CameBack;
 use crate::message::Attributes;
 use crate::message::envelope::Envelope;
-use crate::message::metadata::Metadata;
+use crate::message::metadata::{CameBack, Metadata};
 use crate::message::plain::{Plain, PlainMessages};
 use crate::message::reserved::REDELIVER;
 use crate::message::validation::{self, looks_like_envelope};

@@ -16,13 +16,14 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::failure::reason::DeadLetterReason;
 use crate::json::forward_compatible::UnknownMembers;
+use crate::json::members::{Malformed, Member, unchecked_members};
 use crate::json::value;
 use crate::message::Timestamp;
-use crate::message::envelope::{Envelope, Malformed, Member, Skimmed, skim, unchecked_members};
+use crate::message::envelope::{Envelope, Skimmed, skim};
 use crate::message::metadata::{Holds, LAST_ATTEMPT, Metadata, PastFailure, parse_rfc3339};
-use crate::trace::SpanContext;
+use crate::message::reason::DeadLetterReason;
+use crate::span_context::SpanContext;
 pub use data::{DataSchema, DataSchemaError};
 pub use readable::readable_metadata;
 

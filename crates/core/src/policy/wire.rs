@@ -18,8 +18,8 @@ use serde_json::{Map, Value};
 #[cfg(feature = "validator")]
 use super::{POLICY_SCHEMA, Per};
 use super::{Policy, PolicyError};
+use crate::json::members::{Malformed, members};
 use crate::json::value::{self, may_have_private_name};
-use crate::message::envelope::{Malformed, members};
 use crate::message::schema::Violation;
 
 pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyError> {

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::{AttributeValue, Link, Span, SpanContext, SpanKind};
+use crate::fault::EntryOutcome;
 use crate::limits::DelaySeconds;
 use crate::message::{ReceivedMessage, Timestamp};
-use crate::ports::EntryOutcome;
 
 /// The version of the semantic conventions.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::handler::Message;
-use crate::message::{ReceivedMessage, Timestamp};
+use crate::handler::{Invocation, Message};
+use crate::message::{Form, ReceivedMessage, Timestamp};
 use crate::testing::received;
 
 const PARENT: &str = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::arrival::producers_attributes;
-use crate::failure::reason::DeadLetterReason;
+use crate::message::reason::DeadLetterReason;
 use crate::message::{AttributeValue, Content, OutgoingMessage};
 use crate::testing::{any_text, sent_message};
 

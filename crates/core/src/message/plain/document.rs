@@ -3,7 +3,8 @@
 use redeliver_json_schema::Violation;
 use uuid::Uuid;
 
-use crate::message::envelope::{members, spliced};
+use crate::json::members::members;
+use crate::message::envelope::spliced;
 use crate::message::folding::{FoldedAttributes, unfold};
 use crate::message::metadata::Metadata;
 use crate::message::reserved::REDELIVER;

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::json::members::unchecked_members;
 use crate::json::pointer::Pointer;
-use crate::message::envelope::unchecked_members;
 use crate::message::reserved::{FAILURE, REDELIVER};
 use crate::message::{Attributes, NotSendable, check_attribute_name};
 

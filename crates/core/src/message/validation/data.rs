@@ -3,8 +3,8 @@
 use redeliver_json_schema::{Schema, SchemaError, Violation};
 use thiserror::Error;
 
+use crate::json::members::skip_string;
 use crate::json::value;
-use crate::message::envelope::skip_string;
 
 /// The most values of a document that is checked. SQS limits its bytes, but 1 MiB can hold half a million values, and a
 /// published schema takes up to ten thousand instructions for one.

@@ -17,7 +17,7 @@ use crate::message::metadata::{
     GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Holds, Metadata, PastFailure, REDRIVES_MAX, SNOOZES_MAX,
     parse_rfc3339,
 };
-use crate::trace::SpanContext;
+use crate::span_context::SpanContext;
 
 /// The schema's limit of attempts.
 pub(super) const ATTEMPTS_MAX: u32 = 1000;

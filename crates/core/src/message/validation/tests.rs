@@ -2,8 +2,8 @@ mod data;
 mod message_id;
 
 use super::*;
-use crate::failure::reason::DeadLetterReason;
 use crate::message::Attributes;
+use crate::message::reason::DeadLetterReason;
 use crate::message::schema::MessageSchema;
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";

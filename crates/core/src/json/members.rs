@@ -1,4 +1,4 @@
-//! The members of one JSON object, with their ranges in the text.
+//! The members of one JSON object, with their ranges in the text, and the limit on its depth.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,8 +8,26 @@ use std::ops::Range;
 use redeliver_json_schema::pointer_to;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use thiserror::Error;
 
-use super::Malformed;
+/// Limit on nested objects and arrays, the body's own object included.
+pub const NESTING_MAX: usize = 128;
+
+/// The reason why a body is not a message at all: `INVALID_MESSAGE_FORMAT`. Never holds a value of the body.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// The JSON parser's message, with line and column.
+    #[error("not JSON: {0}")]
+    NotJson(String),
+    /// An array, a string, a number…
+    #[error("not a JSON object")]
+    NotAnObject,
+    /// At the top level or in `metadata`, with unescaped names. Either of the two might be the intended one.
+    #[error("duplicate member {0}")]
+    DuplicateMember(String),
+    #[error("nested deeper than {NESTING_MAX} levels at byte {0}")]
+    TooDeep(usize),
+}
 
 /// One member of an object; offsets are into the whole body.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,5 +155,42 @@ impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
             }
         }
         deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+/// Refuses a body that nests deeper than [`NESTING_MAX`]. `serde_json` does not check this for values that it skips.
+pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
+    if opening_brackets(body) <= NESTING_MAX {
+        return Ok(());
+    }
+    let mut depth = 0_usize;
+    let mut bytes = body.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'"' => skip_string(&mut bytes),
+            b'{' | b'[' if depth == NESTING_MAX => return Err(Malformed::TooDeep(at)),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Includes brackets in strings: even so, most small bodies have too few. Counted in blocks whose count fits in a byte,
+/// so that the compiler vectorises the loop.
+fn opening_brackets(body: &str) -> usize {
+    let of_block = |block: &[u8]| block.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>();
+    body.as_bytes().chunks(128).map(|block| usize::from(of_block(block))).sum()
+}
+
+/// Skips past the closing quote; a quote after a backslash does not close.
+pub(crate) fn skip_string(bytes: &mut impl Iterator<Item = (usize, u8)>) {
+    while let Some((_, byte)) = bytes.next() {
+        match byte {
+            b'\\' => drop(bytes.next()),
+            b'"' => return,
+            _ => {}
+        }
     }
 }

@@ -1,0 +1,129 @@
+//! The layers of a crate: a module imports only from floors below its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The first import in the product code of `src` that does not run down, or `None`.
+///
+/// `floors` lists the crate's modules, lowest floor first. A floor is a line of paths (`"layout pages::status"`), and
+/// its modules do not import each other. A module without a place of its own belongs to its parent.
+pub fn first_import_up(src: impl AsRef<Path>, floors: &[&str]) -> Option<String> {
+    let place = |path: &str| {
+        let places =
+            (0..).zip(floors).flat_map(|(floor, line)| line.split(' ').map(move |module| (floor, module)));
+        let own = places.filter(|(_, module)| {
+            path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        });
+        own.max_by_key(|(_, module)| module.len())
+    };
+    let mut files = Vec::new();
+    collect_files(src.as_ref(), "", &mut files);
+    files.sort_unstable();
+    files.into_iter().find_map(|(module, file)| {
+        let Some((floor, own)) = place(&module) else { return Some(format!("{module} is on no floor")) };
+        let source = fs::read_to_string(file).unwrap();
+        let runs_up = |import: &String| place(import).is_some_and(|(other, at)| at != own && other >= floor);
+        imports(&source).into_iter().find(runs_up).map(|import| format!("{module} imports {import}"))
+    })
+}
+
+/// Collects the modules below a folder with their files, without the crate's root and without tests.
+fn collect_files(folder: &Path, parent: &str, files: &mut Vec<(String, PathBuf)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let module = if parent.is_empty() { name.to_owned() } else { format!("{parent}::{name}") };
+        match name {
+            "tests" | "testing" | "lib" | "main" => {}
+            _ if path.is_dir() => collect_files(&path, &module, files),
+            _ if path.extension().is_some_and(|extension| extension == "rs") => files.push((module, path)),
+            _ => {}
+        }
+    }
+}
+
+/// The paths behind each `crate::` before the tests: `crate::a::{b, c::d}` is `a::b` and `a::c::d`.
+fn imports(source: &str) -> Vec<String> {
+    let product = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = product.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let code = lines.collect::<Vec<_>>().join("\n");
+    let starts = code.match_indices("crate::").filter(|(start, _)| {
+        !code[..*start].ends_with(|before: char| before.is_alphanumeric() || "_$".contains(before))
+    });
+    starts.flat_map(|(start, root)| expand(&code[start + root.len()..])).collect()
+}
+
+/// The paths of the tree that a text begins with.
+fn expand(text: &str) -> Vec<String> {
+    let (mut paths, mut path, mut prefixes) = (Vec::new(), String::new(), Vec::new());
+    for character in text.chars() {
+        match character {
+            _ if character.is_alphanumeric() || ":_".contains(character) => path.push(character),
+            '{' => prefixes.push(path.clone()),
+            ',' | '}' if !prefixes.is_empty() => {
+                paths.push(path);
+                prefixes.truncate(prefixes.len() - usize::from(character == '}'));
+                path = prefixes.last().cloned().unwrap_or_default();
+            }
+            _ if prefixes.is_empty() => break,
+            _ => {}
+        }
+    }
+    paths.push(path);
+    paths.retain(|path| !path.is_empty() && !path.ends_with(':'));
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_import_from_the_same_floor_or_a_higher_one_is_found() {
+        let src = tempfile::tempdir().unwrap();
+        for folder in ["pages", "tests"] {
+            fs::create_dir(src.path().join(folder)).unwrap();
+        }
+        let write = |file: &str, source: &str| fs::write(src.path().join(file), source).unwrap();
+        write("lib.rs", "use crate::pages;");
+        write("url.rs", "");
+        write(
+            "error.rs",
+            "//! As [`crate::pages`].\nuse crate::url::{self, x};\n#[cfg(test)]\nmod tests {\nuse crate::pages;",
+        );
+        write("pages.rs", "use crate::Failure;\nuse crate::{error, pages::{list}};");
+        write(
+            "pages/list.rs",
+            "use crate::{\n    error::{Answer, PageError}, url,\n};\nuse other_crate::pages::show;",
+        );
+        write("pages/show.rs", "fn show() { crate::pages::list::list(crate::url::path()) }");
+        write("tests/world.rs", "use crate::pages;");
+        let floors = ["url", "error", "pages::list", "pages"];
+        assert_eq!(first_import_up(src.path(), &floors), None);
+        let found = |floors: &[&str]| first_import_up(src.path(), floors).unwrap();
+        assert_eq!(found(&["error", "url", "pages"]), "error imports url::self");
+        assert_eq!(found(&["url error", "pages"]), "error imports url::self");
+        assert_eq!(found(&["url", "pages::list", "error", "pages"]), "pages::list imports error::Answer");
+        assert_eq!(found(&["url", "error", "pages::show", "pages"]), "pages::show imports pages::list::list");
+        assert_eq!(found(&["error", "pages"]), "url is on no floor");
+    }
+
+    #[test]
+    fn a_module_of_core_imports_only_from_floors_below() {
+        let floors = [
+            "limits fault span_context function_arn lock yield_now",
+            "events truncate",
+            "json",
+            "message",
+            "policy trace",
+            "handler ports",
+            "deliver failure",
+            "archive arrival",
+            "accepted notices",
+            "decide",
+            "async_retry blocked redelivery",
+            "strategy",
+        ];
+        assert_eq!(first_import_up(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/src"), &floors), None);
+    }
+}
