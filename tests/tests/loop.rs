@@ -24,6 +24,7 @@ use redeliver_core::ports::{
     Clock as _, Function, Queue as _, QueueSender as _, QueueSettings, Receive, Redrive,
 };
 use redeliver_core::redelivery::Redelivery;
+use redeliver_core::strategy::DelayedResend;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
@@ -147,7 +148,9 @@ impl Loop {
         Self {
             message_processor: MessageProcessor {
                 handler: target.clone(),
-                on_failure: OnFailure::DelayedResend { intermediate_dlq: intermediate.clone() },
+                on_failure: OnFailure::DelayedResend(DelayedResend {
+                    intermediate_dlq: intermediate.clone(),
+                }),
                 breaker: SharedBreaker::of(&Policy::from_json(POLICY).unwrap()),
                 policy: Policy::from_json(POLICY).unwrap(),
                 annotation_queue: annotation.clone(),

@@ -19,7 +19,7 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::{OnGiveUp, Policy};
-use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
+use redeliver_core::strategy::{Missing, OnFailure, Role, Strategy, Wiring};
 
 #[cfg(feature = "archive")]
 use crate::archive::AccountId;
@@ -226,7 +226,7 @@ impl Wiring for &mut Reader<'_> {
         if is_set { self.number(BATCH_SIZE, 1..=10) } else { Some(10) }
     }
 
-    fn blocked_queue(&mut self, batch_size: Option<u16>) -> Option<Option<String>> {
+    fn blocked_queue(&mut self, batch_size: Option<u16>) -> Result<Option<String>, Missing> {
         // An invalid policy is reported where it is read.
         let policy = Strategy::Ordered.policy(&policy_text(self));
         match policy.map(|policy| policy.on_give_up) {
@@ -240,9 +240,9 @@ impl Wiring for &mut Reader<'_> {
                          mapping, to 1",
                     ),
                 };
-                self.check(BATCH_SIZE, is_one).and(queue).map(Some)
+                self.check(BATCH_SIZE, is_one).and(queue).map(Some).ok_or(Missing)
             }
-            _ => Some(None),
+            _ => Ok(None),
         }
     }
 

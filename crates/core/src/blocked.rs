@@ -10,22 +10,7 @@ use crate::events::Event;
 use crate::failure::{FAILURE, Verdict};
 use crate::limits::{DelaySeconds, VisibilitySeconds};
 use crate::message::metadata::{parse_rfc3339, rfc3339};
-use crate::message::{Attribute, OutgoingMessage, ReceivedMessage, Timestamp};
-
-/// The times at which a message was sent and first received.
-#[derive(Clone, Copy, Debug)]
-pub struct ReceiveTimes {
-    sent_at: Timestamp,
-    waiting_since: Timestamp,
-}
-
-impl ReceiveTimes {
-    /// `now` stands for a first receive that SQS does not tell.
-    #[must_use]
-    pub fn of(record: &ReceivedMessage, now: Timestamp) -> Self {
-        Self { sent_at: record.sent_at, waiting_since: record.first_received_at.unwrap_or(now) }
-    }
-}
+use crate::message::{Attribute, OutgoingMessage, ReceiveTimes, ReceivedMessage, Timestamp};
 
 /// The time for which a blocked message is hidden: the longest that SQS allows ("ChangeMessageVisibility", Amazon SQS API
 /// Reference), or until the end of its retention. `None` at that end: it is given up, and its group goes on.
@@ -41,7 +26,7 @@ pub fn hidden_for(queue_times: QueueTimes, times: ReceiveTimes, now: Timestamp) 
 /// # Errors
 /// The verdict, if SQS would refuse the notice, since the message has no room for the handle.
 pub fn notice(verdict: Outgoing, times: ReceiveTimes) -> Result<Outgoing, Box<Outgoing>> {
-    match with_handle(&verdict, times.waiting_since) {
+    match with_handle(&verdict, times.first_received_at) {
         Some(message) => {
             let confirmed = verdict.confirmed.map(|event| match event {
                 Event::GivenUp { message_id, sqs_message_id, error_type } => {

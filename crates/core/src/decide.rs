@@ -5,7 +5,6 @@ pub mod breaker;
 mod budget;
 mod due;
 mod on_queue;
-mod ordered;
 
 use crate::accepted::{Accepted, FailedMessage};
 use crate::decide::backoff::Key;
@@ -23,8 +22,8 @@ pub use budget::{Budget, may_be_held};
 use budget::{check_redrives, hold_delay, redrive_delay};
 use due::FlooredBackoff;
 pub(crate) use due::{AgeLimit, DueTime, check_age, check_attempts};
-pub use on_queue::{Attempts, QueueTimes, decide_in_order, decide_on_queue, is_overdue, may_be_called};
-pub use ordered::AttemptCounter;
+pub(crate) use on_queue::not_retained;
+pub use on_queue::{Attempts, QueueTimes, decide_on_queue};
 
 /// The decision on a failed message.
 #[derive(Clone, Debug, PartialEq)]
@@ -235,4 +234,4 @@ fn fit(accepted: &Accepted, mut retry: Retry, delay: DelaySeconds) -> Result<Res
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

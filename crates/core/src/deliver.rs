@@ -282,6 +282,11 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         before_it_is_visible.hide(source_queue, sent.into_iter().map(hiding).collect()).await;
     }
 
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// The time by which the invocation must answer.
     #[must_use]
     pub fn answer_by(&self) -> Timestamp {

@@ -111,6 +111,21 @@ pub struct ReceivedMessage {
     pub omitted: Vec<String>,
 }
 
+/// The times at which a message was sent and first received.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveTimes {
+    pub sent_at: Timestamp,
+    pub first_received_at: Timestamp,
+}
+
+impl ReceiveTimes {
+    /// `now` stands for a first receive that is unknown.
+    #[must_use]
+    pub fn new(record: &ReceivedMessage, now: Timestamp) -> Self {
+        Self { sent_at: record.sent_at, first_received_at: record.first_received_at.unwrap_or(now) }
+    }
+}
+
 impl ReceivedMessage {
     /// The receive's ids, times and counts, without the message itself.
     #[must_use]

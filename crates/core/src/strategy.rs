@@ -1,8 +1,11 @@
-//! The strategies: how a failed message comes back. Each has its own file in `strategy/`; this one is the registry.
+//! The strategies: how a failed message comes back. Each has its own file in `strategy/`, with its queues, the policies
+//! that it refuses, and what the message-processor does with its messages. This file and `on_failure` are the registries.
 
 mod async_retry;
 mod delayed_resend;
 mod direct_resend;
+mod on_failure;
+mod on_queue;
 mod ordered;
 mod queues;
 mod visibility;
@@ -12,11 +15,13 @@ use std::time::Duration;
 
 use strum::VariantArray;
 
-use crate::decide::{AttemptCounter, QueueTimes};
 use crate::message::schema::Violation;
 use crate::policy::{OnGiveUp, Policy, PolicyError};
-use crate::redelivery::Redelivery;
+pub use delayed_resend::DelayedResend;
+pub use on_failure::{GivenUp, Missing, OnFailure, SendContext, Unsent, Wiring};
+pub use ordered::{AttemptCounter, Ordered};
 pub use queues::{NeededQueue, Redrive, Role, SOURCE_RETENTION};
+pub use visibility::Visibility;
 
 /// The way in which a failed message comes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray)]
@@ -122,141 +127,6 @@ impl Strategy {
 impl fmt::Display for Strategy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
-    }
-}
-
-/// A message-processor's way to handle failed messages, with the queues that it needs: first as URLs in its settings,
-/// then as the queues themselves.
-#[derive(Debug)]
-pub enum OnFailure<Q> {
-    /// Handed off to the failed-message-processor, which sends it again with a delay.
-    DelayedResend {
-        /// Receives hand-offs.
-        intermediate_dlq: Q,
-    },
-    /// Sent again with a delay by this function. Messages that SQS moves still go to the failed-message-processor.
-    DirectResend(Redelivery<Q>),
-    /// Hidden on its queue for the policy's delay. The queue counts its retries.
-    Visibility {
-        /// The queue on which it stays.
-        source_queue: Q,
-        queue_times: QueueTimes,
-    },
-    /// Hidden on its FIFO queue for the policy's delay, and its group with it.
-    Ordered {
-        /// The queue on which it stays.
-        source_queue: Q,
-        queue_times: QueueTimes,
-        attempts: AttemptCounter,
-        /// `on_give_up`: receives a notice for each group that is blocked. `None`: no group is.
-        blocked: Option<Q>,
-    },
-}
-
-/// The source of a strategy's queues: settings, or existing queues.
-pub trait Wiring {
-    type Queue;
-
-    /// `None` if there is none. Settings record what is missing.
-    fn queue(&mut self, role: Role) -> Option<Self::Queue>;
-
-    /// The same for a FIFO queue.
-    fn fifo_queue(&mut self, role: Role) -> Option<Self::Queue> {
-        self.queue(role)
-    }
-
-    /// The times of the source queue.
-    fn queue_times(&mut self) -> Option<QueueTimes>;
-
-    /// The largest batch from an ordered source queue.
-    fn batch_size(&mut self) -> Option<u16>;
-
-    /// The queue for notices of blocked groups; `Some(None)` if no group is blocked.
-    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Option<Option<Self::Queue>> {
-        Some(None)
-    }
-}
-
-impl<Q> OnFailure<Q> {
-    /// Collects everything that the strategy needs, even after something is missing. `None` if anything is, or if the
-    /// strategy has no message-processor.
-    pub fn wired(strategy: Strategy, mut wiring: impl Wiring<Queue = Q>) -> Option<Self> {
-        match strategy {
-            Strategy::DelayedResend => {
-                Some(Self::DelayedResend { intermediate_dlq: wiring.queue(Role::IntermediateDlq)? })
-            }
-            Strategy::DirectResend => {
-                let (source_queue, intermediate_dlq) =
-                    (wiring.queue(Role::Source), wiring.queue(Role::IntermediateDlq));
-                let (source_queue, intermediate_dlq) = (source_queue?, intermediate_dlq?);
-                Some(Self::DirectResend(Redelivery { source_queue, intermediate_dlq }))
-            }
-            Strategy::Visibility => {
-                let (source_queue, queue_times) = (wiring.queue(Role::Source), wiring.queue_times());
-                Some(Self::Visibility { source_queue: source_queue?, queue_times: queue_times? })
-            }
-            Strategy::Ordered => {
-                let (source_queue, queue_times) = (wiring.fifo_queue(Role::Source), wiring.queue_times());
-                let batch_size = wiring.batch_size();
-                let attempts = batch_size.map(AttemptCounter::for_batches_of);
-                let blocked = wiring.blocked_queue(batch_size);
-                Some(Self::Ordered {
-                    source_queue: source_queue?,
-                    queue_times: queue_times?,
-                    attempts: attempts?,
-                    blocked: blocked?,
-                })
-            }
-            Strategy::AsyncRetry => None,
-        }
-    }
-
-    /// The same with each queue converted.
-    pub fn map<R>(self, queue: impl Fn(Q) -> R) -> OnFailure<R> {
-        match self {
-            Self::DelayedResend { intermediate_dlq } => {
-                OnFailure::DelayedResend { intermediate_dlq: queue(intermediate_dlq) }
-            }
-            Self::DirectResend(Redelivery { source_queue, intermediate_dlq }) => {
-                let (source_queue, intermediate_dlq) = (queue(source_queue), queue(intermediate_dlq));
-                OnFailure::DirectResend(Redelivery { source_queue, intermediate_dlq })
-            }
-            Self::Visibility { source_queue, queue_times } => {
-                OnFailure::Visibility { source_queue: queue(source_queue), queue_times }
-            }
-            Self::Ordered { source_queue, queue_times, attempts, blocked } => {
-                let (source_queue, blocked) = (queue(source_queue), blocked.map(queue));
-                OnFailure::Ordered { source_queue, queue_times, attempts, blocked }
-            }
-        }
-    }
-
-    #[must_use]
-    pub const fn strategy(&self) -> Strategy {
-        match self {
-            Self::DelayedResend { .. } => Strategy::DelayedResend,
-            Self::DirectResend(_) => Strategy::DirectResend,
-            Self::Visibility { .. } => Strategy::Visibility,
-            Self::Ordered { .. } => Strategy::Ordered,
-        }
-    }
-
-    /// The largest batch that the counting of attempts allows.
-    #[must_use]
-    pub const fn batch_size_max(&self) -> u8 {
-        match self {
-            Self::Ordered { attempts: AttemptCounter::Receives, .. } => 1,
-            _ => 10,
-        }
-    }
-
-    /// The times of the queue on which failed messages stay; `None` with other strategies.
-    #[must_use]
-    pub const fn queue_times(&self) -> Option<QueueTimes> {
-        match self {
-            Self::Visibility { queue_times, .. } | Self::Ordered { queue_times, .. } => Some(*queue_times),
-            _ => None,
-        }
     }
 }
 

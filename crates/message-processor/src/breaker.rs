@@ -14,7 +14,6 @@ use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Observer};
-use redeliver_core::strategy::OnFailure;
 
 use super::MessageProcessor;
 use super::calls::{Outcome, timeout};
@@ -68,13 +67,11 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     }
 
     fn caller(&self, accepted: &Accepted) -> Caller {
-        let metadata = accepted.metadata();
-        let failures = match self.on_failure {
-            // The messages at the heads of their groups are all that a target that is down ever gets.
-            OnFailure::Ordered { .. } => 0,
-            _ => metadata.failures().max(self.retries_made(accepted)),
-        };
-        Caller { message_id: metadata.message_id, key: self.key(accepted), failures }
+        Caller {
+            message_id: accepted.metadata().message_id,
+            key: self.key(accepted),
+            failures: self.on_failure.failures(accepted),
+        }
     }
 
     /// The key of the message's circuit.
@@ -93,7 +90,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         let caller = self.caller(accepted);
         let now = self.clock.now();
         // A message at its hold limit is called in any state: its failures spend its attempts.
-        if self.is_overdue(accepted, now) {
+        if self.on_failure.is_overdue(&self.policy, accepted, now) {
             return permitted(Some(breaker.call_overdue(caller)));
         }
         match breaker.ask(caller, patience, now) {
@@ -109,9 +106,17 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     }
 
     /// The hold of a message whose own call met this error; `None` if the call spends an attempt.
-    pub(super) fn hold(&self, accepted: &Accepted, error: &HandlerError) -> Option<Hold> {
+    fn hold(&self, accepted: &Accepted, error: &HandlerError) -> Option<Hold> {
         let met = call_outcome(&self.policy, error);
         self.breaker.lock()?.hold(self.caller(accepted), met, self.clock.now())
+    }
+
+    /// Holds the message if its call opened the circuit, or if a busy target refused it: it spends no attempt then.
+    pub(super) fn held_or_failed(&self, accepted: &Accepted, error: HandlerError) -> Outcome {
+        match self.hold(accepted, &error) {
+            Some(hold) => Outcome::Held { hold, error: Some(error) },
+            None => Outcome::Failure(error),
+        }
     }
 
     /// Records an outcome. Returns true if the call met an outage and its message may be held.

@@ -1,7 +1,6 @@
 //! The calls to the target: bounded concurrency, the circuit breaker before each, a guard around each, an immediate
 //! retry after a blip, and an end before the deadline.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use redeliver_core::trace::SpanContext;
 use super::MessageProcessor;
 use super::breaker::{Asked, Permitted};
 use super::spans::{CallUnderWay, Spans, Traced};
+use super::turns::Turns;
 
 /// The outcome of one call.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    fn not_made(outcome: Outcome) -> Self {
+    pub(super) fn not_made(outcome: Outcome) -> Self {
         Self { outcome, started: None, seconds: 0.0 }
     }
 
@@ -92,11 +92,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         accepted: &[Accepted],
         spans: Option<&Spans<'_>>,
     ) -> Vec<Call> {
-        // A loop of its own, since `buffer_unordered` does not tell which calls had started when time ran out. A
-        // started call is a `Timeout` and spends an attempt; one that was not started is handed off as such, and spends
-        // none.
+        // A loop of its own, since `buffer_unordered` does not say which calls had started when time ran out.
         let clock = &self.clock;
-        let mut calls: Vec<Option<Call>> = accepted.iter().map(|_| None).collect();
         let start = |index: usize, permitted| async move {
             let started = clock.now();
             let traced = spans.map(|spans| spans.of(index));
@@ -105,119 +102,46 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             let was_called = !matches!(outcome, Outcome::NotStarted);
             (index, Call { outcome, started: was_called.then_some(started), seconds })
         };
-        let keys: Vec<_> = accepted.iter().map(|message| self.key(message)).collect();
-        let mut order = self.order(accepted);
-        let mut waiting: VecDeque<_> = (0..accepted.len()).collect();
+        let mut turns = Turns::new(self, accepted);
         let mut running = FuturesUnordered::new();
-        // A call that was cut off may have had an effect, so it is told apart from one that never started.
-        let mut began = vec![None; accepted.len()];
-        let started_at = clock.now();
-        let time_is_up = clock.sleep(until(started_at, end)).fuse();
+        let began = clock.now();
+        let time_is_up = clock.sleep(until(began, end)).fuse();
         pin_mut!(time_is_up);
         loop {
             // Fills the concurrency limit; each call that ends makes room for the next.
-            let mut waiting_keys = BTreeSet::new();
-            let mut groups_before = order.running();
-            let mut next = 0;
-            while running.len() < self.max_concurrency.get()
-                && let Some(&index) = waiting.get(next)
-            {
-                if order.is_stopped(index) {
-                    calls[index] = Some(Call::not_made(Outcome::NotStarted));
-                    waiting.remove(next);
-                    continue;
-                }
-                // Messages further back may have other keys and other groups.
-                let group = order.group(index);
-                let is_behind = group.is_some_and(|group| groups_before.contains(group));
-                if is_behind || waiting_keys.contains(&keys[index]) {
-                    groups_before.extend(group);
-                    next += 1;
-                    continue;
-                }
-                let patience = match () {
-                    () if !running.is_empty() => Patience::OthersRun,
-                    () if until(started_at, clock.now()) < PATIENCE => Patience::NewBatch,
-                    () => Patience::Over,
+            let mut pass = turns.begin_pass();
+            while running.len() < self.max_concurrency.get() {
+                let patience = if !running.is_empty() {
+                    Patience::OthersRun
+                } else if until(began, clock.now()) < PATIENCE {
+                    Patience::NewBatch
+                } else {
+                    Patience::Over
                 };
-                match self.ask(&accepted[index], patience) {
-                    Asked::Call(permitted) => {
-                        began[index] = Some((clock.now(), permitted.may_be_held()));
-                        running.push(start(index, permitted));
-                        order.starts(index);
-                        groups_before.extend(group);
-                    }
-                    Asked::Hold(hold) => {
-                        calls[index] = Some(Call::not_made(Outcome::Held { hold, error: None }));
-                        order.stops(index);
-                    }
-                    Asked::Wait => {
-                        waiting_keys.insert(keys[index]);
-                        continue;
-                    }
-                }
-                waiting.remove(next);
+                let Some((index, permitted)) = turns.next(&mut pass, patience) else { break };
+                running.push(start(index, permitted));
             }
-            if running.is_empty() && waiting.is_empty() {
+            if running.is_empty() && turns.are_over() {
                 break;
             }
             // The call of another batch may decide, and its end does not wake this loop.
-            let checks_again = if waiting_keys.is_empty() {
-                Either::Left(pending())
-            } else {
+            let checks_again = if pass.is_kept_waiting() {
                 Either::Right(clock.sleep(CHECK_INTERVAL))
+            } else {
+                Either::Left(pending())
             };
             let checks_again = checks_again.fuse();
             pin_mut!(checks_again);
             // A completed call counts even at the very end: answers are checked before the time.
             select_biased! {
-                (index, call) = running.select_next_some() => {
-                    order.ended(index, &call.outcome);
-                    calls[index] = Some(call);
-                }
+                (index, call) = running.select_next_some() => turns.end(index, call),
                 () = time_is_up => break,
                 () = checks_again => {}
             }
         }
         // Stops all handlers: nothing would wait for their outcomes.
         drop(running);
-        let ended_at = clock.now();
-        let ended = |(index, call): (usize, Option<Call>)| match (call, began[index]) {
-            (Some(Call { outcome: Outcome::Outage(error), started, seconds }), _) => {
-                Call { outcome: self.held_or_failed(&accepted[index], error), started, seconds }
-            }
-            (Some(call), _) => call,
-            (None, Some((started, may_be_held))) => {
-                let error = timeout();
-                let is_trouble = may_be_held && self.is_trouble(&error);
-                let outcome = match is_trouble {
-                    true => self.held_or_failed(&accepted[index], error),
-                    false => Outcome::Failure(error),
-                };
-                Call { outcome, started: Some(started), seconds: until(started, ended_at).as_secs_f64() }
-            }
-            (None, None) if order.is_unfinished(index) => Call::not_made(Outcome::NotStarted),
-            (None, None) => {
-                order.stops(index);
-                Call::not_made(match self.ask(&accepted[index], Patience::Over) {
-                    Asked::Hold(hold) => Outcome::Held { hold, error: None },
-                    Asked::Wait => Outcome::NotStarted,
-                    Asked::Call(permitted) => {
-                        permitted.give_back();
-                        Outcome::NotStarted
-                    }
-                })
-            }
-        };
-        calls.into_iter().enumerate().map(ended).collect()
-    }
-
-    /// Holds the message if its call opened the circuit, or if a busy target refused it: it spends no attempt then.
-    fn held_or_failed(&self, accepted: &Accepted, error: HandlerError) -> Outcome {
-        match self.hold(accepted, &error) {
-            Some(hold) => Outcome::Held { hold, error: Some(error) },
-            None => Outcome::Failure(error),
-        }
+        turns.into_calls()
     }
 
     /// The events for held messages, one for each reason: the target is down, or it takes no more calls now.
@@ -245,10 +169,10 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let delivery = || accepted.delivery(now);
         let (mut hand_off, error_type) = match &call.outcome {
             Outcome::Success => {
-                self.forget(&accepted.record().sqs_message_id);
+                self.on_failure.forget(&accepted.record().sqs_message_id);
                 let processed = Event::Processed {
                     message_id: accepted.metadata().message_id_text.clone(),
-                    retry_attempt: self.retries_made(&accepted),
+                    retry_attempt: self.on_failure.retries_made(&accepted),
                     age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
                     target_seconds: call.seconds,
                 };
@@ -308,7 +232,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             };
             self.observer.observe(&Event::RetriedImmediately {
                 message_id: accepted.metadata().message_id_text.clone(),
-                retry_attempt: self.retries_made(accepted),
+                retry_attempt: self.on_failure.retries_made(accepted),
                 error_type: error.error_type.loggable().into_owned(),
             });
             made += 1;
@@ -335,7 +259,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         traced: Option<Traced<'_>>,
     ) -> Outcome {
         let span = traced.map(|traced| traced.call(&self.handler, &self.clock, permitted.is_probe()));
-        let message = accepted.message(self.retries_made(accepted));
+        let message = accepted.message(self.on_failure.retries_made(accepted));
         let trace = span.as_ref().map(|span| &span.context);
         let invocation = Invocation { message: &message, record: accepted.record(), end, trace };
         let call = AssertUnwindSafe(async { self.handler.invoke(invocation).await });

@@ -21,31 +21,28 @@
 
 #![warn(missing_docs)] // a library for those who write a handler
 
-mod block;
 mod breaker;
 mod calls;
 mod on_aws;
 mod order;
 mod spans;
-mod strategy;
+mod turns;
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use redeliver_core::accepted::Accepted;
 use redeliver_core::arrival::Arrival;
-use redeliver_core::blocked::ReceiveTimes;
-use redeliver_core::deliver::{Outgoing, keep_free};
+use redeliver_core::deliver::{Outbox, keep_free};
 use redeliver_core::failure::Stage;
-use redeliver_core::message::Confirmed;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
+use redeliver_core::message::{Confirmed, ReceiveTimes};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueSender, VisibilityControl};
-
+use redeliver_core::strategy::{GivenUp, SendContext, Unsent};
 use redeliver_core::trace::Tracer;
 use spans::Spans;
-use strategy::Unsent;
 
 pub use breaker::SharedBreaker;
 pub use on_aws::{Command, NAME, run, run_around, run_with_target};
@@ -88,13 +85,12 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
-        let mut unsent = Unsent::by(deadline);
+        let mut unsent = Unsent::default();
         let mut accepted = Vec::with_capacity(records.len());
         for record in records {
-            let times = ReceiveTimes::of(&record, now);
             match self.accept(record, now) {
                 Ok(message) => accepted.push(message),
-                Err(verdict) => self.give_up(*verdict, times, &mut unsent, now),
+                Err(given_up) => unsent.given_up.push(*given_up),
             }
         }
         // Fixed before the calls begin: a hanging target must leave time to send its messages on.
@@ -121,7 +117,12 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         }
         // Before the sends: these are done whatever happens to the others.
         self.observer.observe_all(&events);
-        done.extend(self.keep(unsent).await);
+        let context = SendContext {
+            policy: &self.policy,
+            annotation_queue: &self.annotation_queue,
+            outbox: Outbox::new(&self.clock, &self.observer, deadline),
+        };
+        done.extend(self.on_failure.keep(&context, unsent).await);
         done
     }
 
@@ -132,13 +133,18 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
 
 impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     /// A message to call the target for, or the verdict on one that must not be called.
-    fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
+    fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<GivenUp>> {
+        let received = ReceiveTimes::new(&record, now);
+        let nobody = Resenders::nobody();
+        // On a queue where failed messages stay, nothing is re-sent.
+        let resenders = if self.on_failure.stays_on_queue() { &nobody } else { &self.resenders };
         // A `Failure` on the source queue is its producer's, so it is not trusted.
-        let arrival = self.with_origin(Arrival::open(record, now));
-        match arrival.accept(&self.schema, None) {
-            Ok(accepted) => self.check_receives(accepted, now),
+        let arrival = Arrival::open(record, now).resolve_origin(resenders);
+        let accepted = match arrival.accept(&self.schema, None) {
+            Ok(accepted) => self.on_failure.check_receives(&self.policy, accepted, now),
             Err(refused) => Err(Box::new(refused.give_up(Stage::MessageProcessor, None, now))),
-        }
+        };
+        accepted.map_err(|verdict| Box::new(GivenUp { verdict: *verdict, received }))
     }
 }
 

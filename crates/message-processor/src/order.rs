@@ -1,29 +1,24 @@
-//! The order of calls within a batch of an ordered queue.
+//! The order of calls within a batch.
 
 use std::collections::BTreeSet;
 
 use redeliver_core::accepted::Accepted;
-use redeliver_core::strategy::OnFailure;
 
 use super::MessageProcessor;
 use super::calls::Outcome;
 
 /// The groups of a batch. A message is called only after the target has processed all that come before it in its group:
-/// after the first failure or hold, the rest of the group goes back to the queue. With other strategies there are none.
+/// after the first failure or hold, the rest of the group goes back to the queue. A message without a group waits for none.
 pub(super) struct Order<'a> {
     /// The group of each message, by its place in the batch.
-    groups: Vec<&'a str>,
+    groups: Vec<Option<&'a str>>,
     running: BTreeSet<&'a str>,
     stopped: BTreeSet<&'a str>,
 }
 
 impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     pub(super) fn order<'a>(&self, accepted: &'a [Accepted]) -> Order<'a> {
-        let group = |message: &'a Accepted| message.record().message_group_id.as_deref().unwrap_or_default();
-        let groups = match self.on_failure {
-            OnFailure::Ordered { .. } => accepted.iter().map(group).collect(),
-            _ => Vec::new(),
-        };
+        let groups = accepted.iter().map(|message| self.on_failure.group(message)).collect();
         Order { groups, running: BTreeSet::new(), stopped: BTreeSet::new() }
     }
 }
@@ -35,7 +30,7 @@ impl<'a> Order<'a> {
     }
 
     pub(super) fn group(&self, index: usize) -> Option<&'a str> {
-        self.groups.get(index).copied()
+        self.groups[index]
     }
 
     /// True if a message before this one failed, was held or was not started.

@@ -48,7 +48,7 @@ impl<'a> Spans<'a> {
             let record = accepted.record();
             let producer = TraceContext::of_message(&accepted.message(0), record);
             let last = accepted.metadata().last_attempt;
-            if processor.stays_on_queue() {
+            if processor.on_failure.stays_on_queue() {
                 tracer.attempt_on_queue(producer, last, record)
             } else {
                 tracer.attempt(producer, last, now)
@@ -93,7 +93,7 @@ impl<'a> Spans<'a> {
                     end: start + call.duration(),
                 };
                 let mut span = process.span(attempt.context.span);
-                describe(&mut span, accepted, call, processor.retries_made(accepted));
+                describe(&mut span, accepted, call, processor.on_failure.retries_made(accepted));
                 self.tracer.record(span);
             }
         }

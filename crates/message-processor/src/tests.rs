@@ -27,7 +27,7 @@ use redeliver_core::handler::{HandlerError, Invocation};
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::{Attributes, Content};
 use redeliver_core::policy::OnGiveUp;
-use redeliver_core::strategy::{Role, Strategy, Wiring};
+use redeliver_core::strategy::{Missing, Role, Strategy, Wiring};
 use redeliver_core::trace::{CallSpan, TraceContext};
 use redeliver_embedded::VirtualClock;
 
@@ -141,8 +141,8 @@ impl Wiring for &Setup {
         Some(self.batch_size)
     }
 
-    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Option<Option<Spy>> {
-        Some((self.policy.on_give_up == OnGiveUp::Block).then(|| self.blocked.clone()))
+    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<Spy>, Missing> {
+        Ok((self.policy.on_give_up == OnGiveUp::Block).then(|| self.blocked.clone()))
     }
 }
 

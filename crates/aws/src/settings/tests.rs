@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::Strategy;
 use redeliver_core::strategy;
+use redeliver_core::strategy::{DelayedResend, Ordered, Visibility};
 
 use super::*;
 use crate::targets::{
@@ -198,7 +199,9 @@ fn each_strategy_has_settings_of_its_own() {
         reader(&variables).read(MessageProcessorSettings::with_target).map(|(settings, _)| settings)
     };
     let resend = with(&[("INTERMEDIATE_DLQ_URL", &intermediate)]).unwrap();
-    let OnFailure::DelayedResend { intermediate_dlq } = resend.on_failure else { panic!("{resend:?}") };
+    let OnFailure::DelayedResend(DelayedResend { intermediate_dlq }) = resend.on_failure else {
+        panic!("{resend:?}")
+    };
     assert_eq!(intermediate_dlq, intermediate);
     assert_eq!(resend.policy, Policy::default());
 
@@ -211,7 +214,7 @@ fn each_strategy_has_settings_of_its_own() {
     ];
     let settings = with(&visibility).unwrap();
     assert_eq!(settings.policy.max_attempts, 2);
-    let OnFailure::Visibility { source_queue, queue_times } = settings.on_failure else {
+    let OnFailure::Visibility(Visibility { source_queue, queue_times }) = settings.on_failure else {
         panic!("{settings:?}")
     };
     assert_eq!(source_queue, source);
@@ -268,7 +271,7 @@ fn each_strategy_has_settings_of_its_own() {
     }
     let blocking = [&ordered[..], &[("RETRY_POLICY", r#"{"on_give_up":"block"}"#)]].concat();
     let blocked = |variables: &[_]| match with(variables).map(|settings| settings.on_failure) {
-        Ok(OnFailure::Ordered { blocked, .. }) => Ok(blocked),
+        Ok(OnFailure::Ordered(Ordered { blocked, .. })) => Ok(blocked),
         Ok(_) => panic!("another strategy"),
         Err(error) => Err(error.to_string()),
     };
@@ -634,7 +637,7 @@ proptest! {
     ) {
         match read_from(&variables).read(MessageProcessorSettings::with_target) {
             Ok((settings, target)) => {
-                let OnFailure::DelayedResend { intermediate_dlq } = &settings.on_failure else {
+                let OnFailure::DelayedResend(DelayedResend { intermediate_dlq }) = &settings.on_failure else {
                     return Err(TestCaseError::fail("STRATEGY is not set"));
                 };
                 prop_assert!(is_queue_url(intermediate_dlq));

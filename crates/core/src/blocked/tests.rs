@@ -39,7 +39,7 @@ fn verdict(record: ReceivedMessage) -> Outgoing {
 #[test]
 fn a_notice_is_the_message_with_its_verdict_and_its_handle() {
     let record = record("not JSON".to_owned(), Attributes::new());
-    let times = ReceiveTimes::of(&record, at(99));
+    let times = ReceiveTimes::new(&record, at(99));
     let notice = notice(verdict(record), times).unwrap();
     let content = notice.message.as_ref().unwrap().content();
     assert_eq!(content.message_group_id.as_deref(), Some("account-7"));
@@ -73,7 +73,7 @@ fn a_verdict_or_a_forged_handle_is_no_notice() {
 #[test]
 fn a_message_without_room_for_the_handle_is_given_up() {
     let record = record("x".repeat(MESSAGE_BYTES_MAX - 200), Attributes::new());
-    let times = ReceiveTimes::of(&record, at(20));
+    let times = ReceiveTimes::new(&record, at(20));
     let given_up = notice(verdict(record), times).unwrap_err();
     assert!(matches!(given_up.confirmed, Some(Event::GivenUp { .. })));
     let content = given_up.message.as_ref().unwrap().content();
@@ -82,7 +82,7 @@ fn a_message_without_room_for_the_handle_is_given_up() {
 
 #[test]
 fn it_is_hidden_for_12_hours_less_its_visibility_timeout_or_for_as_long_as_its_queue_keeps_it() {
-    let times = ReceiveTimes::of(&record(String::new(), Attributes::new()), at(0));
+    let times = ReceiveTimes::new(&record(String::new(), Attributes::new()), at(0));
     let hidden =
         |retention, now| hidden_for(queue_times(retention), times, at(now)).map(VisibilitySeconds::get);
     assert_eq!(hidden(1_209_600, 0), Some(43_020));

@@ -134,13 +134,13 @@ pub(crate) fn check_attempts(policy: &Policy, by_producer: Option<u32>, made: u3
 /// The latest time for a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AgeLimit {
-    pub(super) at: Timestamp,
+    pub(crate) at: Timestamp,
     by: &'static str,
 }
 
 impl AgeLimit {
     /// True if there is no time for another wait.
-    pub(super) fn is_near(self, now: Timestamp) -> bool {
+    pub(crate) fn is_near(self, now: Timestamp) -> bool {
         now + ARRIVAL >= self.at
     }
 

@@ -6,11 +6,10 @@ use std::time::Duration;
 use super::{AgeLimit, FlooredBackoff, check_age, check_attempts, classify};
 use crate::accepted::{Accepted, FailedMessage};
 use crate::decide::backoff::Key;
-use crate::deliver::until;
 use crate::failure::{HandOff, Kind};
 use crate::limits::{RetryDelay, VisibilitySeconds};
 use crate::message::Timestamp;
-use crate::message::metadata::{Metadata, rfc3339};
+use crate::message::metadata::rfc3339;
 use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
 
@@ -89,60 +88,8 @@ pub fn decide_on_queue(
     Ok(due.delay)
 }
 
-/// Decides on a message of an ordered queue: its next visibility timeout, or a verdict. Pure. A message that was not called
-/// is given up only at the end of the retention.
-///
-/// # Errors
-/// The message is given up, with the reason.
-pub fn decide_in_order(
-    policy: &Policy,
-    failed: &FailedMessage,
-    attempts: Attempts,
-    queue_times: QueueTimes,
-    now: Timestamp,
-) -> Result<VisibilitySeconds, GiveUp> {
-    let HandOff { answer, delivery, .. } = &failed.hand_off;
-    let metadata = failed.accepted.metadata();
-    match answer.kind() {
-        // It comes back as soon as the messages before it are done: SQS keeps it until then.
-        Kind::NotStarted => Ok(VisibilitySeconds::ZERO),
-        Kind::Held => {
-            let retained_until = queue_times.retained_until(delivery.sent_at);
-            let left = until(now, retained_until).as_secs();
-            if left == 0 {
-                return Err(not_retained(queue_times, delivery.sent_at, now));
-            }
-            // With little time left, it comes back before that ends, for its last call.
-            let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
-            let left = age_limit.map_or(left, |limit| left.min(until(now, limit.at).as_secs()));
-            let delay = answer.retry_after_seconds.unwrap_or(0).min(left / 2).max(1);
-            Ok(VisibilitySeconds::saturating(delay))
-        }
-        _ => decide_on_queue(policy, failed, attempts, queue_times, now),
-    }
-}
-
-/// True if a message of an ordered queue is called in any state of the breaker, since its age ends.
-#[must_use]
-pub fn is_overdue(policy: &Policy, metadata: &Metadata, since: Timestamp, now: Timestamp) -> bool {
-    AgeLimit::of(policy, metadata.expires_at, since).is_some_and(|limit| limit.is_near(now))
-}
-
-/// Checks that the target may be called for this receive. If the previous receive was the last one allowed and nobody
-/// answered for it, the message is given up: a crash must not lead to more calls than the policy allows.
-///
-/// # Errors
-/// The message is given up, with the reason.
-pub fn may_be_called(policy: &Policy, metadata: &Metadata, receive_count: u32) -> Result<(), GiveUp> {
-    // The first receive was not a retry, and this one has not been used yet.
-    match receive_count.checked_sub(2) {
-        Some(made_before) => check_attempts(policy, metadata.max_attempts, made_before),
-        None => Ok(()),
-    }
-}
-
 /// SQS would delete the message silently.
-fn not_retained(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
+pub(crate) fn not_retained(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
     let explanation = format!(
         "The next retry at {} would come too near to the end of the queue's retention at {}",
         rfc3339(next),

@@ -4,7 +4,6 @@ mod jittered;
 mod limits;
 mod long_delays;
 mod on_queue;
-mod ordered;
 
 use chrono::TimeDelta;
 
@@ -23,17 +22,17 @@ use crate::testing::{SOURCE_ARN, at, delivery, received};
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
 /// A body whose metadata has these members besides its id, e.g. `"retry_attempt":1`.
-fn body(members: &str) -> String {
+pub(crate) fn body(members: &str) -> String {
     let comma = if members.is_empty() { "" } else { "," };
     format!(r#"{{"metadata":{{"message_id":"{ID}"{comma}{members}}},"data":{{"n":1e400}}}}"#)
 }
 
-fn policy(document: &str) -> Policy {
+pub(crate) fn policy(document: &str) -> Policy {
     Policy::from_json(document).unwrap()
 }
 
 /// Three retries, each exactly a minute after the failure.
-fn minutes() -> Policy {
+pub(crate) fn minutes() -> Policy {
     policy(r#"{"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#)
 }
 
@@ -72,7 +71,7 @@ fn decided(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
 }
 
 /// A message with this body that was sent at second 0, after its failure and perhaps a hop.
-fn failed(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
+pub(crate) fn failed(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
     let record = ReceivedMessage { body: body.to_owned(), sent_at: at(0), ..received(None) };
     failed_record(record, hand_off, due_at)
 }

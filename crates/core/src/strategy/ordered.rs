@@ -1,10 +1,26 @@
 //! `ordered`: the source queue is a FIFO queue. A failed message stays there, hidden for the delay, and the rest of its
 //! group waits behind it.
 
+mod attempt_counter;
+
+use futures_util::join;
+
+use super::on_failure::{GivenUp, Missing, Rules, SendContext, Unsent, Wiring};
+use super::on_queue::{Decided, StaysOnQueue, decide_all};
 use super::queues::{NeededQueue, RECEIVES, RETENTION, Redrive, Role, dead_letter_queues};
 use super::{Definition, redriven};
+use crate::accepted::{Accepted, FailedMessage};
+use crate::blocked::{hidden_for, notice};
+use crate::decide::{AgeLimit, Attempts, QueueTimes, decide_on_queue, may_be_held, not_retained};
+use crate::deliver::{Outgoing, until};
+use crate::failure::{HandOff, Kind};
+use crate::limits::VisibilitySeconds;
+use crate::message::reason::GiveUp;
 use crate::message::schema::Violation;
+use crate::message::{Confirmed, Timestamp};
 use crate::policy::Policy;
+use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
+pub use attempt_counter::AttemptCounter;
 
 /// `maxReceiveCount` of the source queue: all that SQS counts ("CreateQueue", Amazon SQS API Reference), since a receive
 /// need not be a call.
@@ -45,3 +61,178 @@ fn uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
     );
     (max_attempts > most.into()).then(|| Violation::new("/max_attempts", rule))
 }
+
+/// A failed message is hidden on its FIFO queue, and its group waits behind it.
+#[derive(Debug)]
+pub struct Ordered<Q> {
+    /// The queue on which it stays.
+    pub source_queue: Q,
+    pub queue_times: QueueTimes,
+    pub attempts: AttemptCounter,
+    /// `on_give_up`: receives a notice for each group that is blocked. `None`: no group is.
+    pub blocked: Option<Q>,
+}
+
+/// The messages of a batch that are given up, and those among them that stay and block their groups.
+#[derive(Debug, Default)]
+struct Ends {
+    verdicts: Vec<GivenUp>,
+    /// Notices, and the time for which each message is hidden.
+    notices: Vec<(Outgoing, VisibilitySeconds)>,
+}
+
+impl<Q> Ordered<Q> {
+    pub(super) fn wired(wiring: &mut impl Wiring<Queue = Q>) -> Option<Self> {
+        let (source_queue, queue_times) = (wiring.fifo_queue(Role::Source), wiring.queue_times());
+        let batch_size = wiring.batch_size();
+        let blocked = wiring.blocked_queue(batch_size);
+        Some(Self {
+            source_queue: source_queue?,
+            queue_times: queue_times?,
+            attempts: AttemptCounter::for_batches_of(batch_size?),
+            blocked: blocked.map_err(|Missing| ()).ok()?,
+        })
+    }
+
+    pub(super) fn map<R>(self, queue: impl Fn(Q) -> R) -> Ordered<R> {
+        let Self { source_queue, queue_times, attempts, blocked } = self;
+        let (source_queue, blocked) = (queue(source_queue), blocked.map(queue));
+        Ordered { source_queue, queue_times, attempts, blocked }
+    }
+
+    /// Separates the messages that block their groups: if the policy says so, and as long as the queue can keep them.
+    fn sort_ends(&self, given_up: Vec<GivenUp>, now: Timestamp) -> Ends {
+        let mut ends = Ends::default();
+        for GivenUp { verdict, received } in given_up {
+            let hidden = self.blocked.as_ref().and_then(|_| hidden_for(self.queue_times, received, now));
+            let Some(hidden) = hidden else {
+                ends.verdicts.push(GivenUp { verdict, received });
+                continue;
+            };
+            match notice(verdict, received) {
+                Ok(notice) => ends.notices.push((notice, hidden)),
+                Err(verdict) => ends.verdicts.push(GivenUp { verdict: *verdict, received }),
+            }
+        }
+        ends
+    }
+}
+
+impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
+    pub(super) async fn keep<C: Clock, O: Observer>(
+        &self,
+        context: &SendContext<'_, Q, C, O>,
+        Unsent { failed, mut given_up }: Unsent,
+    ) -> Vec<Confirmed> {
+        let now = context.outbox.now();
+        let Decided { hidings, given_up: newly } = decide_all(self, context.policy, failed, now);
+        given_up.extend(newly);
+        let Ends { verdicts, notices } = self.sort_ends(given_up, now);
+        let block = async {
+            if let Some(blocked) = &self.blocked {
+                context.outbox.block(blocked, &self.source_queue, notices).await;
+            }
+        };
+        let ((), (), verdicts) =
+            join!(context.outbox.hide(&self.source_queue, hidings), block, context.send_verdicts(verdicts),);
+        // Not before: a message whose verdict was refused comes back, and its attempts must not start from zero.
+        verdicts.iter().for_each(|given_up| self.forget(given_up.sqs_message_id()));
+        verdicts
+    }
+}
+
+impl<Q> StaysOnQueue for Ordered<Q> {
+    /// Counts the call, if there was one, and decides.
+    fn decide(
+        &self,
+        policy: &Policy,
+        message: &FailedMessage,
+        now: Timestamp,
+    ) -> Result<VisibilitySeconds, GiveUp> {
+        let record = message.accepted.record();
+        let attempts = if self.spends_attempt(&message.hand_off) {
+            self.attempts.failed(record, now)
+        } else {
+            Attempts { made: self.attempts.retries_made(record), since: self.attempts.since(record, now) }
+        };
+        decide_in_order(policy, message, attempts, self.queue_times, now)
+    }
+
+    /// False for a message that was not called, or was held.
+    fn spends_attempt(&self, hand_off: &HandOff) -> bool {
+        !matches!(hand_off.answer.kind(), Kind::NotStarted | Kind::Held)
+    }
+}
+
+impl<Q> Rules for Ordered<Q> {
+    fn retries_made(&self, accepted: &Accepted) -> u32 {
+        self.attempts.retries_made(accepted.record())
+    }
+
+    /// The messages at the heads of their groups are all that a target that is down ever gets.
+    fn failures(&self, _: &Accepted) -> u32 {
+        0
+    }
+
+    /// Holds are not counted: it is the time since the first receive that has a limit.
+    fn is_overdue(&self, policy: &Policy, accepted: &Accepted, now: Timestamp) -> bool {
+        let record = accepted.record();
+        let received = until(record.first_received_at.unwrap_or(now), now);
+        let held_seconds = u32::try_from(received.as_secs()).unwrap_or(u32::MAX);
+        let expires_at = accepted.metadata().expires_at;
+        let age_limit = AgeLimit::of(policy, expires_at, self.attempts.since(record, now));
+        !may_be_held(policy, held_seconds) || age_limit.is_some_and(|limit| limit.is_near(now))
+    }
+
+    fn group<'a>(&self, accepted: &'a Accepted) -> Option<&'a str> {
+        Some(accepted.record().message_group_id.as_deref().unwrap_or_default())
+    }
+
+    fn forget(&self, sqs_message_id: &str) {
+        self.attempts.forget(sqs_message_id);
+    }
+
+    fn batch_size_max(&self) -> u8 {
+        if matches!(self.attempts, AttemptCounter::Receives) { 1 } else { 10 }
+    }
+
+    fn queue_times(&self) -> Option<QueueTimes> {
+        Some(self.queue_times)
+    }
+}
+
+/// Decides on a message of an ordered queue: its next visibility timeout, or a verdict. Pure. A message that was not called
+/// is given up only at the end of the retention.
+///
+/// # Errors
+/// The message is given up, with the reason.
+fn decide_in_order(
+    policy: &Policy,
+    failed: &FailedMessage,
+    attempts: Attempts,
+    queue_times: QueueTimes,
+    now: Timestamp,
+) -> Result<VisibilitySeconds, GiveUp> {
+    let HandOff { answer, delivery, .. } = &failed.hand_off;
+    let metadata = failed.accepted.metadata();
+    match answer.kind() {
+        // It comes back as soon as the messages before it are done: SQS keeps it until then.
+        Kind::NotStarted => Ok(VisibilitySeconds::ZERO),
+        Kind::Held => {
+            let retained_until = queue_times.retained_until(delivery.sent_at);
+            let left = until(now, retained_until).as_secs();
+            if left == 0 {
+                return Err(not_retained(queue_times, delivery.sent_at, now));
+            }
+            // With little time left, it comes back before that ends, for its last call.
+            let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
+            let left = age_limit.map_or(left, |limit| left.min(until(now, limit.at).as_secs()));
+            let delay = answer.retry_after_seconds.unwrap_or(0).min(left / 2).max(1);
+            Ok(VisibilitySeconds::saturating(delay))
+        }
+        _ => decide_on_queue(policy, failed, attempts, queue_times, now),
+    }
+}
+
+#[cfg(test)]
+mod tests;

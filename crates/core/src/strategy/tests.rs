@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::*;
+use crate::decide::QueueTimes;
 use crate::limits::VisibilitySeconds;
 
 /// `NAME → NAME of the next queue after this many receives`, from the source on.
@@ -137,12 +138,16 @@ fn a_strategy_has_a_message_processor_if_that_can_do_something_with_what_failed(
 #[test]
 fn other_queues_take_the_places_of_those_that_were_wired() {
     let wired = |strategy| OnFailure::wired(strategy, Everything).unwrap().map(Role::setting);
-    let OnFailure::DelayedResend { intermediate_dlq } = wired(Strategy::DelayedResend) else { panic!() };
+    let OnFailure::DelayedResend(DelayedResend { intermediate_dlq }) = wired(Strategy::DelayedResend) else {
+        panic!()
+    };
     assert_eq!(intermediate_dlq, "INTERMEDIATE_DLQ_URL");
     let OnFailure::DirectResend(redelivery) = wired(Strategy::DirectResend) else { panic!() };
     let both = (redelivery.source_queue, redelivery.intermediate_dlq);
     assert_eq!(both, ("SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL"));
-    let OnFailure::Visibility { source_queue, .. } = wired(Strategy::Visibility) else { panic!() };
+    let OnFailure::Visibility(Visibility { source_queue, .. }) = wired(Strategy::Visibility) else {
+        panic!()
+    };
     assert_eq!(source_queue, "SOURCE_QUEUE_URL");
 }
 

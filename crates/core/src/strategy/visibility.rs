@@ -1,9 +1,25 @@
 //! `visibility`: failed messages stay on the source queue, hidden for the delay. Each retry is a receive.
 
+use futures_util::join;
+
+use super::on_failure::{Rules, SendContext, Unsent, Wiring};
+use super::on_queue::{Decided, StaysOnQueue, decide_all};
 use super::queues::{NeededQueue, RECEIVES_MAX, Role, SOURCE_RETENTION, SPARE_RECEIVES, ending_with};
 use super::{Definition, redriven};
+use crate::accepted::{Accepted, FailedMessage};
+use crate::decide::{Attempts, QueueTimes, check_attempts, decide_on_queue};
+use crate::deliver::Outgoing;
+use crate::failure::{HandOff, Stage};
+use crate::limits::VisibilitySeconds;
+use crate::message::metadata::Metadata;
+use crate::message::reason::GiveUp;
 use crate::message::schema::Violation;
+use crate::message::{Confirmed, Timestamp};
 use crate::policy::Policy;
+use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
+
+/// The error of a message whose receives are attempts, if the previous receive was not answered.
+const RECEIVED_AGAIN: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
 
 pub(super) const DEFINITION: Definition = Definition {
     name: "visibility",
@@ -33,3 +49,91 @@ fn uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
     );
     (max_attempts > most.into()).then(|| Violation::new("/max_attempts", rule))
 }
+
+/// A failed message is hidden on its queue, which counts its retries.
+#[derive(Debug)]
+pub struct Visibility<Q> {
+    /// The queue on which it stays.
+    pub source_queue: Q,
+    pub queue_times: QueueTimes,
+}
+
+impl<Q> Visibility<Q> {
+    pub(super) fn wired(wiring: &mut impl Wiring<Queue = Q>) -> Option<Self> {
+        let (source_queue, queue_times) = (wiring.queue(Role::Source), wiring.queue_times());
+        Some(Self { source_queue: source_queue?, queue_times: queue_times? })
+    }
+
+    pub(super) fn map<R>(self, queue: impl Fn(Q) -> R) -> Visibility<R> {
+        Visibility { source_queue: queue(self.source_queue), queue_times: self.queue_times }
+    }
+}
+
+impl<Q: QueueSender + VisibilityControl> Visibility<Q> {
+    pub(super) async fn keep<C: Clock, O: Observer>(
+        &self,
+        context: &SendContext<'_, Q, C, O>,
+        Unsent { failed, mut given_up }: Unsent,
+    ) -> Vec<Confirmed> {
+        let decided = decide_all(self, context.policy, failed, context.outbox.now());
+        let Decided { hidings, given_up: newly } = decided;
+        given_up.extend(newly);
+        let ((), verdicts) =
+            join!(context.outbox.hide(&self.source_queue, hidings), context.send_verdicts(given_up));
+        verdicts
+    }
+}
+
+impl<Q> StaysOnQueue for Visibility<Q> {
+    fn decide(
+        &self,
+        policy: &Policy,
+        message: &FailedMessage,
+        now: Timestamp,
+    ) -> Result<VisibilitySeconds, GiveUp> {
+        let attempts = Attempts::of_receives(&message.accepted);
+        decide_on_queue(policy, message, attempts, self.queue_times, now)
+    }
+}
+
+impl<Q> Rules for Visibility<Q> {
+    fn retries_made(&self, accepted: &Accepted) -> u32 {
+        accepted.record().receive_count.saturating_sub(1)
+    }
+
+    fn check_receives(
+        &self,
+        policy: &Policy,
+        accepted: Accepted,
+        now: Timestamp,
+    ) -> Result<Accepted, Box<Outgoing>> {
+        let Err(give_up) = may_be_called(policy, accepted.metadata(), accepted.record().receive_count) else {
+            return Ok(accepted);
+        };
+        let attempts = self.retries_made(&accepted);
+        let hand_off = HandOff::unanswered(RECEIVED_AGAIN, accepted.delivery(now));
+        let (stage, due_at, error_type) = (Stage::MessageProcessor, None, None);
+        let failed = FailedMessage { accepted, hand_off, due_at, stage, error_type, span: None };
+        Err(Box::new(failed.give_up(Some(attempts), give_up)))
+    }
+
+    fn queue_times(&self) -> Option<QueueTimes> {
+        Some(self.queue_times)
+    }
+}
+
+/// Checks that the target may be called for this receive. If the previous receive was the last one allowed and nobody
+/// answered for it, the message is given up: a crash must not lead to more calls than the policy allows.
+///
+/// # Errors
+/// The message is given up, with the reason.
+fn may_be_called(policy: &Policy, metadata: &Metadata, receive_count: u32) -> Result<(), GiveUp> {
+    // The first receive was not a retry, and this one has not been used yet.
+    match receive_count.checked_sub(2) {
+        Some(made_before) => check_attempts(policy, metadata.max_attempts, made_before),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
 use redeliver_core::arrival::Arrival;
-use redeliver_core::blocked::{ReceiveTimes, notice};
+use redeliver_core::blocked::notice;
 use redeliver_core::failure::Stage;
 use redeliver_core::message::packing::pack;
 use redeliver_core::message::schema::MessageSchema;
@@ -88,7 +88,7 @@ impl World {
     /// Acts as a message-processor on the first message of each group.
     fn block(&self) {
         for record in self.receive(43_020) {
-            let times = ReceiveTimes::of(&record, self.clock.now());
+            let times = ReceiveTimes::new(&record, self.clock.now());
             let refused = Arrival::open(record, self.clock.now()).accept(&MessageSchema::default(), None);
             let verdict = refused.unwrap_err().give_up(Stage::MessageProcessor, None, self.clock.now());
             let notice = notice(verdict, times).unwrap();

@@ -1,5 +1,6 @@
 //! Near the deadline: running calls are cut off, those not started are reported as such, finished ones stay done.
 
+use redeliver_core::strategy::DelayedResend;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::task::{Context, Waker};
 
@@ -149,7 +150,7 @@ fn a_handler_that_blocks_is_not_started_again_after_the_end() {
     let intermediate = world.queue("intermediate");
     let processor = MessageProcessor {
         handler: Blocking(clock.clone()),
-        on_failure: OnFailure::DelayedResend { intermediate_dlq: intermediate.clone() },
+        on_failure: OnFailure::DelayedResend(DelayedResend { intermediate_dlq: intermediate.clone() }),
         breaker: SharedBreaker::of(&Policy::default()),
         policy: Policy::default(),
         annotation_queue: world.queue("annotation"),
@@ -178,7 +179,7 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
     let intermediate = world.queue("intermediate");
     let processor = MessageProcessor {
         handler: Blocking(clock.clone()),
-        on_failure: OnFailure::DelayedResend { intermediate_dlq: intermediate.clone() },
+        on_failure: OnFailure::DelayedResend(DelayedResend { intermediate_dlq: intermediate.clone() }),
         breaker: SharedBreaker::of(&Policy::default()),
         policy: Policy::default(),
         annotation_queue: world.queue("annotation"),

@@ -21,7 +21,7 @@ use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Function, Observer, Queue as _, QueueDepth, QueueSender,
     Receive, VisibilityControl,
 };
-use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
+use redeliver_core::strategy::{Missing, OnFailure, Role, Strategy, Wiring};
 use redeliver_dead_letters::blocked::{Decision, Outcome, Unblocked, unblock};
 use redeliver_dead_letters::purge::BackupWriter;
 use redeliver_dead_letters::{DeadLetterRecord, Failure};
@@ -292,9 +292,9 @@ impl<'a> Wiring for Queues<'a> {
         Some(self.0.knobs.batch_size)
     }
 
-    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Option<Option<Remote<'a>>> {
+    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<Remote<'a>>, Missing> {
         let blocked = self.queue(Role::Blocked);
-        Some(blocked.filter(|_| self.0.knobs.rules.blocks))
+        Ok(blocked.filter(|_| self.0.knobs.rules.blocks))
     }
 }
 

@@ -73,17 +73,6 @@ fn the_queue_counts_a_snooze_and_what_was_not_started_like_any_other_receive() {
 }
 
 #[test]
-fn the_target_is_not_called_once_more_than_the_policy_has() {
-    let called = |members: &str, receive_count| {
-        let metadata = MessageSchema::default().parse(&body(members)).unwrap().metadata;
-        may_be_called(&minutes(), &metadata, receive_count).is_ok()
-    };
-    assert!((1..=4).all(|receive_count| called("", receive_count)), "three retries");
-    assert!(!called("", 5), "nobody answered for the last one");
-    assert!(called(r#""max_attempts":0"#, 1) && !called(r#""max_attempts":0"#, 2));
-}
-
-#[test]
 fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_not_lost() {
     let decided = |sent_at, retention| {
         let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };

@@ -1,8 +1,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::decide::breaker::{Hold, HoldReason};
-use crate::limits::VisibilitySeconds;
+use crate::decide::tests::{body, failed, minutes};
+use crate::failure::{Delivery, Hold, HoldReason};
+use crate::message::ReceivedMessage;
+use crate::message::reason::DeadLetterReason;
+use crate::testing::{at, delivery, received};
 
 fn message(n: u32) -> ReceivedMessage {
     ReceivedMessage { sqs_message_id: format!("sqs-{n}"), ..received(None) }

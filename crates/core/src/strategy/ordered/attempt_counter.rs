@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use super::Attempts;
+use crate::decide::Attempts;
 use crate::lock;
 use crate::message::{ReceivedMessage, Timestamp};
 

@@ -1,0 +1,81 @@
+//! The parts that `visibility` and `ordered` share: a failed message stays on its queue, so no other function sees it, and
+//! the message-processor decides.
+
+use super::on_failure::{GivenUp, Rules};
+use crate::accepted::FailedMessage;
+use crate::deliver::{Hiding, until};
+use crate::events::Event;
+use crate::failure::{HandOff, Kind};
+use crate::limits::{RetryDelay, VisibilitySeconds};
+use crate::message::reason::GiveUp;
+use crate::message::{ReceiveTimes, Timestamp};
+use crate::policy::Policy;
+
+/// A strategy whose failed messages stay on their queue.
+pub(super) trait StaysOnQueue: Rules {
+    /// The message's next visibility timeout, or the reason why it is given up.
+    fn decide(
+        &self,
+        policy: &Policy,
+        message: &FailedMessage,
+        now: Timestamp,
+    ) -> Result<VisibilitySeconds, GiveUp>;
+
+    /// True if the failure counts as an attempt.
+    fn spends_attempt(&self, _hand_off: &HandOff) -> bool {
+        true
+    }
+}
+
+/// The decisions on the failed messages of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Decided {
+    pub(super) hidings: Vec<Hiding>,
+    pub(super) given_up: Vec<GivenUp>,
+}
+
+/// Decides on each message.
+pub(super) fn decide_all(
+    strategy: &impl StaysOnQueue,
+    policy: &Policy,
+    failed: Vec<FailedMessage>,
+    now: Timestamp,
+) -> Decided {
+    let mut decided = Decided::default();
+    for message in failed {
+        let retries_made = strategy.retries_made(&message.accepted);
+        match strategy.decide(policy, &message, now) {
+            Ok(visibility) => {
+                let spends_attempt = strategy.spends_attempt(&message.hand_off);
+                decided.hidings.push(hiding(message, visibility, retries_made, spends_attempt, now));
+            }
+            Err(give_up) => {
+                let received = ReceiveTimes::new(message.accepted.record(), now);
+                let verdict = message.give_up(Some(retries_made), give_up);
+                decided.given_up.push(GivenUp { verdict, received });
+            }
+        }
+    }
+    decided
+}
+
+fn hiding(
+    message: FailedMessage,
+    visibility: VisibilitySeconds,
+    retries_made: u32,
+    spends_attempt: bool,
+    now: Timestamp,
+) -> Hiding {
+    let FailedMessage { accepted, hand_off, error_type, .. } = message;
+    // A message that was not called is as it was before.
+    let is_retry = spends_attempt || hand_off.answer.kind() == Kind::Held;
+    let confirmed = is_retry.then(|| Event::RetryScheduled {
+        message_id: accepted.metadata().message_id_text.clone(),
+        retry_attempt: retries_made + u32::from(spends_attempt),
+        spends_attempt,
+        delay_seconds: RetryDelay::saturating(visibility.get().into()),
+        age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
+        error_type,
+    });
+    Hiding { receipt: accepted.into_receipt(), visibility, confirmed }
+}

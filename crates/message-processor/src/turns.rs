@@ -1,0 +1,163 @@
+//! The turns of a batch's messages: the next one to call, and an outcome for each.
+
+use std::collections::BTreeSet;
+
+use redeliver_core::accepted::Accepted;
+use redeliver_core::decide::breaker::{Key, Patience};
+use redeliver_core::deliver::until;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::{Clock, Observer};
+
+use super::MessageProcessor;
+use super::breaker::{Asked, Permitted};
+use super::calls::{Call, Outcome, timeout};
+use super::order::Order;
+
+/// A message of the batch, from its turn to its outcome.
+enum Slot {
+    Waiting,
+    /// A call that is cut off may have had an effect, so it spends an attempt; one that never started spends none.
+    Running {
+        since: Timestamp,
+        may_be_held: bool,
+    },
+    Ended(Call),
+}
+
+pub(super) struct Turns<'a, H, Q, C, O> {
+    processor: &'a MessageProcessor<H, Q, C, O>,
+    accepted: &'a [Accepted],
+    keys: Vec<Option<Key>>,
+    order: Order<'a>,
+    slots: Vec<Slot>,
+    /// No message before this one waits.
+    front: usize,
+}
+
+/// One pass through the messages that wait, from the first to the last.
+pub(super) struct Pass<'a> {
+    next: usize,
+    /// Keys whose messages wait for a call under way.
+    keys: BTreeSet<Option<Key>>,
+    /// Groups that have a message under way, or one that this pass has left behind.
+    groups: BTreeSet<&'a str>,
+}
+
+impl Pass<'_> {
+    /// True if a message waits for calls of another batch, too.
+    pub(super) fn is_kept_waiting(&self) -> bool {
+        !self.keys.is_empty()
+    }
+}
+
+impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
+    pub(super) fn new(processor: &'a MessageProcessor<H, Q, C, O>, accepted: &'a [Accepted]) -> Self {
+        Self {
+            processor,
+            accepted,
+            keys: accepted.iter().map(|message| processor.key(message)).collect(),
+            order: processor.order(accepted),
+            slots: accepted.iter().map(|_| Slot::Waiting).collect(),
+            front: 0,
+        }
+    }
+
+    pub(super) fn begin_pass(&mut self) -> Pass<'a> {
+        while matches!(self.slots.get(self.front), Some(Slot::Running { .. } | Slot::Ended(_))) {
+            self.front += 1;
+        }
+        Pass { next: self.front, keys: BTreeSet::new(), groups: self.order.running() }
+    }
+
+    /// The next message of the pass that may be called now. Those before it are held, left for a later pass, or not
+    /// started because their group has stopped.
+    pub(super) fn next(
+        &mut self,
+        pass: &mut Pass<'a>,
+        patience: Patience,
+    ) -> Option<(usize, Permitted<'a, H, Q, C, O>)> {
+        while pass.next < self.slots.len() {
+            let index = pass.next;
+            pass.next += 1;
+            if !matches!(self.slots[index], Slot::Waiting) {
+                continue;
+            }
+            if self.order.is_stopped(index) {
+                self.slots[index] = Slot::Ended(Call::not_made(Outcome::NotStarted));
+                continue;
+            }
+            // Messages further back may have other keys and other groups.
+            let group = self.order.group(index);
+            let is_behind = group.is_some_and(|group| pass.groups.contains(group));
+            if is_behind || pass.keys.contains(&self.keys[index]) {
+                pass.groups.extend(group);
+                continue;
+            }
+            match self.processor.ask(&self.accepted[index], patience) {
+                Asked::Call(permitted) => {
+                    let (since, may_be_held) = (self.processor.clock.now(), permitted.may_be_held());
+                    self.slots[index] = Slot::Running { since, may_be_held };
+                    self.order.starts(index);
+                    pass.groups.extend(group);
+                    return Some((index, permitted));
+                }
+                Asked::Hold(hold) => {
+                    self.slots[index] = Slot::Ended(Call::not_made(Outcome::Held { hold, error: None }));
+                    self.order.stops(index);
+                }
+                Asked::Wait => {
+                    pass.keys.insert(self.keys[index]);
+                    pass.groups.extend(group);
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn end(&mut self, index: usize, call: Call) {
+        self.order.ended(index, &call.outcome);
+        self.slots[index] = Slot::Ended(call);
+    }
+
+    pub(super) fn are_over(&self) -> bool {
+        !self.slots[self.front..].iter().any(|slot| matches!(slot, Slot::Waiting))
+    }
+
+    /// The calls, once none runs any more. What the time did not suffice for is cut off or not started.
+    pub(super) fn into_calls(mut self) -> Vec<Call> {
+        let now = self.processor.clock.now();
+        let slots = std::mem::take(&mut self.slots);
+        slots.into_iter().enumerate().map(|(index, slot)| self.call_of(index, slot, now)).collect()
+    }
+
+    fn call_of(&mut self, index: usize, slot: Slot, now: Timestamp) -> Call {
+        let accepted = &self.accepted[index];
+        match slot {
+            Slot::Ended(Call { outcome: Outcome::Outage(error), started, seconds }) => {
+                Call { outcome: self.processor.held_or_failed(accepted, error), started, seconds }
+            }
+            Slot::Ended(call) => call,
+            Slot::Running { since, may_be_held } => {
+                let error = timeout();
+                let outcome = if may_be_held && self.processor.is_trouble(&error) {
+                    self.processor.held_or_failed(accepted, error)
+                } else {
+                    Outcome::Failure(error)
+                };
+                Call { outcome, started: Some(since), seconds: until(since, now).as_secs_f64() }
+            }
+            Slot::Waiting if self.order.is_unfinished(index) => Call::not_made(Outcome::NotStarted),
+            Slot::Waiting => {
+                self.order.stops(index);
+                Call::not_made(match self.processor.ask(accepted, Patience::Over) {
+                    Asked::Hold(hold) => Outcome::Held { hold, error: None },
+                    Asked::Wait => Outcome::NotStarted,
+                    Asked::Call(permitted) => {
+                        permitted.give_back();
+                        Outcome::NotStarted
+                    }
+                })
+            }
+        }
+    }
+}
