@@ -1,16 +1,20 @@
 //! `cargo xtask faults`: the simulator, and the proof that it finds bugs.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde::Deserialize;
-
+use crate::copy::{copy_all, renew};
+use crate::faults::bugs::{Bug, read_bugs};
+use crate::faults::edit::{Planted, plant};
 use crate::tools::{Failure, cargo, read, root, run, shown, side_by_side, target_dir, write};
 
-/// Where bugs are described, and what tells them to be awake.
-const BUGS: &str = "tests/simulation/planted/bugs.toml";
+mod bugs;
+mod edit;
+mod functions;
+mod tokens;
+
+/// The module that says which bug is active.
 const SWITCH: &str = "tests/simulation/planted/planted.rs";
 /// All that Cargo needs of the workspace.
 const SOURCES: [&str; 7] = [".cargo", "Cargo.lock", "Cargo.toml", "crates", "schemas", "tests", "xtask"];
@@ -35,60 +39,43 @@ pub(crate) fn fresh_seeds(changes: u32) -> Command {
     simulator
 }
 
-#[derive(Deserialize)]
-struct Bugs {
-    bug: Vec<Bug>,
-}
-
-#[derive(Deserialize)]
-struct Bug {
-    name: String,
-    /// The seed that has caught it before: tried first, to save time.
-    #[serde(default = "first_seed")]
-    seed: u64,
-    what: String,
-    file: String,
-    before: String,
-    after: String,
-}
-
-const fn first_seed() -> u64 {
-    1
-}
-
 /// Plants every bug in a copy of the sources, and demands that the simulator catches each.
 ///
 /// # Errors
 /// A bug that is not caught, or that cannot be planted since its place has changed; or the simulator finds fault without one.
 pub(crate) fn planted() -> Result<(), Failure> {
-    let text = read(&root().join(BUGS))?;
-    let Bugs { bug: bugs } = toml::from_str(&text).map_err(|error| Failure(format!("{BUGS}: {error}")))?;
-    let (planted, copy) = (target_dir().join("planted"), target_dir().join("planted.new"));
-    removed(&copy)?;
-    for source in SOURCES {
-        copy_all(&root().join(source), &copy.join(source))?;
-    }
-    for Bug { file, before, after, .. } in &bugs {
-        replace(&copy.join(file), before, after)?;
-    }
-    copy_all(&root().join(SWITCH), &copy.join("crates/core/src/planted.rs"))?;
-    let library = copy.join("crates/core/src/lib.rs");
-    write(&library, &(read(&library)? + "\npub mod planted;\n"))?;
-    replace(
-        &copy.join("tests/simulation/Cargo.toml"),
-        "name = \"faults\"",
-        &format!("name = \"{PROGRAM}\""),
-    )?;
-    // Another version: else Cargo would take what is built here for the real crates.
-    let manifest = copy.join("Cargo.toml");
-    let version = concat!("version = \"", env!("CARGO_PKG_VERSION"));
-    write(&manifest, &read(&manifest)?.replace(&format!("{version}\""), &format!("{version}-planted\"")))?;
-    keep_times(&planted, &copy)?;
-    removed(&planted)?;
-    fs::rename(&copy, &planted).map_err(|error| Failure(format!("{}: {error}", planted.display())))?;
+    let bugs = read_bugs(root())?;
+    let planted = target_dir().join("planted");
+    renew(&planted, root(), SOURCES, |copy| plant_in_copy(copy, &bugs))?;
     let mut build = cargo(&["build", "--workspace", "--bin", PROGRAM]);
     run(build.current_dir(&planted).env("CARGO_TARGET_DIR", target_dir()))?;
     survey(&bugs)
+}
+
+/// Edits the copied sources: the bugs, the switch, and another name for the program.
+fn plant_in_copy(copy: &Path, bugs: &[Bug]) -> Result<(), Failure> {
+    for Planted { path, text } in plant(copy, bugs)? {
+        write(&copy.join(path), &text)?;
+    }
+    copy_all(&root().join(SWITCH), &copy.join("crates/core/src/planted.rs"))?;
+    let append = |path: PathBuf, end: &str| write(&path, &(read(&path)? + end));
+    append(copy.join("crates/core/src/lib.rs"), "\npub mod planted;\n")?;
+    for name in bugs.iter().map(|bug| &bug.package).collect::<BTreeSet<_>>() {
+        // A bug that returns early leaves code behind it that is never reached.
+        let library = copy.join("crates").join(name).join("src/lib.rs");
+        write(&library, &format!("#![allow(unused)]\n{}", read(&library)?))?;
+    }
+    let manifest = copy.join("tests/simulation/Cargo.toml");
+    let text = read(&manifest)?;
+    let renamed = text.replace("name = \"faults\"", &format!("name = \"{PROGRAM}\""));
+    if renamed == text {
+        return Err(Failure(format!("{}: no program is called faults", manifest.display())));
+    }
+    write(&manifest, &renamed)?;
+    // Another version: else Cargo would take what is built here for the real crates.
+    let manifest = copy.join("Cargo.toml");
+    let version = concat!("version = \"", env!("CARGO_PKG_VERSION"));
+    write(&manifest, &read(&manifest)?.replace(&format!("{version}\""), &format!("{version}-planted\"")))
 }
 
 /// Runs the simulator with each bug awake.
@@ -163,85 +150,4 @@ fn run_seeds(bug: &str, first: u64, seeds: u64) -> Result<Option<Caught>, Failur
     caught
         .map(Some)
         .ok_or_else(|| Failure(format!("{bug}: the simulator ended without a seed: {said}{errors}")))
-}
-
-fn replace(path: &Path, before: &str, after: &str) -> Result<(), Failure> {
-    let text = read(path)?;
-    let count = text.matches(before).count();
-    if count != 1 {
-        return Err(Failure(format!(
-            "{BUGS}: this stands {count} times in {}, not once: {before}",
-            path.display()
-        )));
-    }
-    write(path, &text.replacen(before, after, 1))
-}
-
-fn copy_all(from: &Path, to: &PathBuf) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure(format!("copying {}: {error}", from.display()));
-    if !from.is_dir() {
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent).map_err(failed)?;
-        }
-        fs::copy(from, to).map_err(failed)?;
-        return Ok(());
-    }
-    for entry in fs::read_dir(from).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        copy_all(&entry.path(), &to.join(entry.file_name()))?;
-    }
-    Ok(())
-}
-
-/// Gives what is as it was the time that it had, so that Cargo does not compile it again.
-fn keep_times(before: &Path, now: &Path) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure(format!("{}: {error}", now.display()));
-    if now.is_dir() {
-        for entry in fs::read_dir(now).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            keep_times(&before.join(entry.file_name()), &entry.path())?;
-        }
-    } else if fs::read(before).is_ok_and(|bytes| fs::read(now).is_ok_and(|same| same == bytes)) {
-        let time = fs::metadata(before).and_then(|metadata| metadata.modified()).map_err(failed)?;
-        let file = File::options().write(true).open(now).map_err(failed)?;
-        file.set_modified(time).map_err(failed)?;
-    }
-    Ok(())
-}
-
-fn removed(folder: &Path) -> Result<(), Failure> {
-    let is_there = folder.exists();
-    let gone = if is_there { fs::remove_dir_all(folder) } else { Ok(()) };
-    gone.map_err(|error| Failure(format!("{}: {error}", folder.display())))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
-    use super::*;
-
-    #[test]
-    fn only_what_has_changed_is_new() {
-        let folder = tempfile::tempdir().unwrap();
-        let [before, now] = ["before", "now"].map(|name| folder.path().join(name));
-        let old = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-        for (place, name, text) in [
-            (&before, "same", "1"),
-            (&before, "changed", "1"),
-            (&now, "same", "1"),
-            (&now, "changed", "2"),
-            (&now, "added", "1"),
-        ] {
-            let file = place.join("crates").join(name);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            write(&file, text).unwrap();
-            if place == &before {
-                File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
-            }
-        }
-        keep_times(&before, &now).unwrap();
-        let is_old = |name| fs::metadata(now.join("crates").join(name)).unwrap().modified().unwrap() == old;
-        assert_eq!(["same", "changed", "added"].map(is_old), [true, false, false]);
-    }
 }

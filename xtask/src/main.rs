@@ -5,6 +5,7 @@ mod bench;
 mod beside;
 mod bundle;
 mod containers;
+mod copy;
 mod dist;
 mod docs;
 mod faults;

@@ -1,0 +1,102 @@
+//! A copy of the sources that may be changed, and compiled without compiling again what is as it was.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::tools::Failure;
+
+/// Replaces the copy in this folder by these files and folders of `from`, changed by `edit`. A file that is as it was
+/// in the last copy keeps its time.
+///
+/// # Errors
+/// A file cannot be read or written, or `edit` fails.
+pub(crate) fn renew(
+    copy: &Path,
+    from: &Path,
+    paths: impl IntoIterator<Item = impl AsRef<Path>>,
+    edit: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let newer = copy.with_extension("new");
+    remove(&newer)?;
+    for path in paths {
+        copy_all(&from.join(&path), &newer.join(&path))?;
+    }
+    edit(&newer)?;
+    keep_times(copy, &newer)?;
+    remove(copy)?;
+    fs::rename(&newer, copy).map_err(|error| Failure(format!("{}: {error}", copy.display())))
+}
+
+/// Copies a file, or a folder with all that is in it.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(crate) fn copy_all(from: &Path, to: &PathBuf) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure(format!("copying {}: {error}", from.display()));
+    if !from.is_dir() {
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        fs::copy(from, to).map_err(failed)?;
+        return Ok(());
+    }
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        copy_all(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// Gives what is as it was the time that it had, so that Cargo does not compile it again.
+fn keep_times(before: &Path, now: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure(format!("{}: {error}", now.display()));
+    if now.is_dir() {
+        for entry in fs::read_dir(now).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            keep_times(&before.join(entry.file_name()), &entry.path())?;
+        }
+    } else if fs::read(before).is_ok_and(|bytes| fs::read(now).is_ok_and(|same| same == bytes)) {
+        let time = fs::metadata(before).and_then(|metadata| metadata.modified()).map_err(failed)?;
+        let file = File::options().write(true).open(now).map_err(failed)?;
+        file.set_modified(time).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn remove(folder: &Path) -> Result<(), Failure> {
+    let is_there = folder.exists();
+    let gone = if is_there { fs::remove_dir_all(folder) } else { Ok(()) };
+    gone.map_err(|error| Failure(format!("{}: {error}", folder.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::tools::write;
+
+    #[test]
+    fn only_what_has_changed_is_new() {
+        let folder = tempfile::tempdir().unwrap();
+        let [before, now] = ["before", "now"].map(|name| folder.path().join(name));
+        let old = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        for (place, name, text) in [
+            (&before, "same", "1"),
+            (&before, "changed", "1"),
+            (&now, "same", "1"),
+            (&now, "changed", "2"),
+            (&now, "added", "1"),
+        ] {
+            let file = place.join("crates").join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            write(&file, text).unwrap();
+            if place == &before {
+                File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
+            }
+        }
+        keep_times(&before, &now).unwrap();
+        let is_old = |name| fs::metadata(now.join("crates").join(name)).unwrap().modified().unwrap() == old;
+        assert_eq!(["same", "changed", "added"].map(is_old), [true, false, false]);
+    }
+}

@@ -1,0 +1,368 @@
+//! Edits of the sources that plant a bug: each is in a function, and does nothing while its bug is inactive.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::faults::bugs::{BUGS, Bug};
+use crate::faults::functions::{Crate, Function};
+use crate::faults::tokens::{NotOnce, find_once};
+use crate::tools::Failure;
+
+/// In a text of bugs.toml: the question whether the bug is active.
+const IS_ACTIVE: &str = "$bug";
+/// In a text of bugs.toml: the code that it replaces.
+const REPLACED: &str = "$it";
+/// The crate with the switch.
+const CORE: &str = "core";
+
+/// A file with bugs.
+pub(super) struct Planted {
+    /// From the workspace's root.
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+/// Plants all bugs in the crates below this folder of sources, and returns the files that change.
+///
+/// # Errors
+/// The places of bugs have changed: a line for each.
+pub(super) fn plant(sources: &Path, bugs: &[Bug]) -> Result<Vec<Planted>, Failure> {
+    let (mut planted, mut failures) = (Vec::new(), Vec::new());
+    for name in bugs.iter().map(|bug| &bug.package).collect::<BTreeSet<_>>() {
+        let parsed = Crate::read(&sources.join("crates").join(name))?;
+        let bugs: Vec<_> = bugs.iter().filter(|bug| bug.package == *name).collect();
+        match plant_in_crate(&parsed, &bugs) {
+            Ok(files) => planted.extend(files),
+            Err(in_crate) => failures.extend(in_crate),
+        }
+    }
+    if failures.is_empty() { Ok(planted) } else { Err(Failure(failures.join("\n"))) }
+}
+
+fn plant_in_crate(parsed: &Crate, bugs: &[&Bug]) -> Result<Vec<Planted>, Vec<String>> {
+    let mut failures = Vec::new();
+    let mut by_function: BTreeMap<&str, (&Function, Vec<&Bug>)> = BTreeMap::new();
+    for bug in bugs {
+        match parsed.find(&bug.function) {
+            Ok(function) => {
+                by_function.entry(&function.path).or_insert_with(|| (function, Vec::new())).1.push(bug);
+            }
+            Err(why) => failures.push(sentence(bug, &why)),
+        }
+    }
+    let mut by_file: BTreeMap<usize, Vec<Edit>> = BTreeMap::new();
+    for (function, bugs) in by_function.values() {
+        by_file.entry(function.file).or_default().extend(edits(parsed, function, bugs, &mut failures));
+    }
+    let mut planted = Vec::new();
+    for (file, edits) in by_file {
+        let file = &parsed.files[file];
+        match applied(&file.text, edits) {
+            Ok(text) => {
+                let path = Path::new("crates").join(&parsed.name).join(&file.path);
+                planted.push(Planted { path, text });
+            }
+            Err(why) => failures.push(why),
+        }
+    }
+    if failures.is_empty() { Ok(planted) } else { Err(failures) }
+}
+
+/// The replacement of a part of a file.
+#[derive(Debug)]
+struct Edit {
+    /// The bug, for errors.
+    bug: String,
+    range: Range<usize>,
+    /// Has `$it` where the replaced text goes, with the edits inside it.
+    template: String,
+}
+
+/// The edits of a function: those of all its bugs together, so that they compose.
+fn edits(parsed: &Crate, function: &Function, bugs: &[&Bug], failures: &mut Vec<String>) -> Vec<Edit> {
+    let names = bugs.iter().map(|bug| bug.name.as_str()).collect::<Vec<_>>().join(", ");
+    let edit = |range, template| Edit { bug: names.clone(), range, template };
+    // The switch cannot be asked while compiling.
+    let mut edits = Vec::from_iter(function.constness.clone().map(|range| edit(range, String::new())));
+    let first = bugs.iter().map(|bug| first_statements(parsed, function, bug, failures)).collect();
+    edits.push(edit(function.body.start..function.body.start, first));
+    let results = bugs.iter().filter_map(|bug| Some((is_active(parsed, bug), bug.result.as_deref()?)));
+    let results: Vec<_> = results.collect();
+    if !results.is_empty() {
+        edits.push(edit(function.body.clone(), with_results(function, &results)));
+    }
+    for bug in bugs {
+        let Some((before, after)) = bug.before.as_deref().zip(bug.after.as_deref()) else { continue };
+        match find_code(parsed, function, before) {
+            Ok(range) => {
+                let template = replacement(&is_active(parsed, bug), before, after);
+                edits.push(Edit { bug: bug.name.clone(), range, template });
+            }
+            Err(why) => failures.push(sentence(bug, &why)),
+        }
+    }
+    edits
+}
+
+/// What the bug does before the body: its other arguments, and its statements.
+fn first_statements(parsed: &Crate, function: &Function, bug: &Bug, failures: &mut Vec<String>) -> String {
+    let is_active = is_active(parsed, bug);
+    let mut statements = String::from("\n");
+    for (name, value) in &bug.argument {
+        if !function.parameters.contains(name) {
+            let (place, parameters) = (parsed.place(function), function.parameters.join(", "));
+            let why = format!("`{}` ({place}) has no parameter `{name}`, but: {parameters}", function.path);
+            failures.push(sentence(bug, &why));
+        }
+        statements += &format!("let mut {name} = if {is_active} {{ {value} }} else {{ {name} }};\n");
+    }
+    if let Some(first) = &bug.first {
+        // What it prepares for the rest of the bug must be visible there.
+        let is_visible = bug.result.is_some() || bug.before.is_some();
+        statements += &match first.contains(IS_ACTIVE) || is_visible {
+            true => first.replace(IS_ACTIVE, &is_active),
+            false => format!("if {is_active} {{ {first} }}"),
+        };
+        statements.push('\n');
+    }
+    statements
+}
+
+/// The body as an expression, so that `return` and `?` end it with a result; then the bugs that change that.
+fn with_results(function: &Function, results: &[(String, &str)]) -> String {
+    let annotation = |sign: &str| {
+        function.returns.as_ref().map_or_else(String::new, |returned| format!("{sign} {returned}"))
+    };
+    let mut body = match function.is_async {
+        true => format!("let mut result{} = async {{ {REPLACED} }}.await;\n", annotation(":")),
+        false => format!("let mut result = (|| {} {{ {REPLACED} }})();\n", annotation("->")),
+    };
+    for (is_active, result) in results {
+        body += &format!("let mut result = if {is_active} {{ {result} }} else {{ result }};\n");
+    }
+    body + "result\n"
+}
+
+/// A choice between the code and the bug, or the bug's own text if that asks the question itself, as a guard does.
+fn replacement(is_active: &str, before: &str, after: &str) -> String {
+    if after.contains(IS_ACTIVE) {
+        return after.replace(IS_ACTIVE, is_active);
+    }
+    let choice = format!("if {is_active} {{ {after} }} else {{ {REPLACED} }}");
+    // A statement stands for itself; an expression may have operators around it.
+    if before.trim_end().ends_with(';') { choice } else { format!("({choice})") }
+}
+
+fn is_active(parsed: &Crate, bug: &Bug) -> String {
+    let core = if parsed.name == CORE { "crate" } else { "redeliver_core" };
+    format!("{core}::planted::is({:?})", bug.name)
+}
+
+fn sentence(bug: &Bug, why: &str) -> String {
+    format!("{BUGS}: {}: {why}", bug.name)
+}
+
+/// The place in a function where this code stands once.
+fn find_code(parsed: &Crate, function: &Function, wanted: &str) -> Result<Range<usize>, String> {
+    let text = &parsed.files[function.file].text;
+    let start = function.body.start;
+    let line = |place: &Range<usize>| text[..start + place.start].lines().count();
+    let why = match find_once(&text[function.body.clone()], wanted) {
+        Ok(place) => return Ok(start + place.start..start + place.end),
+        Err(NotOnce::NotTokens) => {
+            return Err("`before` does not consist of whole tokens with closed brackets".to_owned());
+        }
+        Err(NotOnce::Nowhere) => "does not have the code of `before`, nor its first token".to_owned(),
+        Err(NotOnce::OnlyBeginning { tokens, place }) => {
+            format!(
+                "does not have the code of `before`, but its beginning in line {}: {tokens}",
+                line(&place)
+            )
+        }
+        Err(NotOnce::Repeated(places)) => {
+            let lines = places.iter().map(|place| line(place).to_string()).collect::<Vec<_>>().join(", ");
+            format!("has the code of `before` {} times, in lines {lines}: take more of it", places.len())
+        }
+    };
+    Err(format!("`{}` ({}) {why}", function.path, parsed.place(function)))
+}
+
+/// A file with its edits. One may lie within another's replaced text, or replace the same.
+fn applied(text: &str, mut edits: Vec<Edit>) -> Result<String, String> {
+    // What is only inserted comes first, then the outer before the inner.
+    edits.sort_by_key(|edit| (edit.range.start, !edit.range.is_empty(), Reverse(edit.range.end)));
+    apply_within(text, 0..text.len(), &edits)
+}
+
+fn apply_within(text: &str, range: Range<usize>, edits: &[Edit]) -> Result<String, String> {
+    let (mut changed, mut done, mut rest) = (String::new(), range.start, edits);
+    while let [edit, others @ ..] = rest {
+        let inside = others.iter().take_while(|other| other.range.start < edit.range.end).count();
+        let (inside, behind) = others.split_at(inside);
+        let is_lost = |inner: &&Edit| inner.range.end > edit.range.end || !edit.template.contains(REPLACED);
+        if let Some(lost) = inside.iter().find(is_lost) {
+            return Err(format!(
+                "{BUGS}: {} and {} replace overlapping code: write the code of one as `$it`, or shorten its `before`",
+                edit.bug, lost.bug
+            ));
+        }
+        let replaced = apply_within(text, edit.range.clone(), inside)?;
+        changed += &text[done..edit.range.start];
+        changed += &edit.template.replace(REPLACED, &replaced);
+        (done, rest) = (edit.range.end, behind);
+    }
+    changed += &text[done..range.end];
+    Ok(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::bugs::{Bugs, read_bugs};
+    use crate::faults::functions::SourceFile;
+    use crate::tools::root;
+
+    const SOURCE: &str = "\
+impl Fault {
+    pub const fn may_be_done(self, made: u32) -> bool {
+        match made {
+            0 if self.is_no_answer() => false,
+            made => made
+                < limit(made,
+                        self),
+        }
+    }
+}
+async fn send(all: Vec<u8>) -> Result<(), String> {
+    keep(&all).await?;
+    Ok(())
+}
+";
+
+    fn planted(bugs: &str) -> Result<String, String> {
+        let Bugs { bug: bugs } = toml::from_str(bugs).unwrap();
+        let path = PathBuf::from("src/ports.rs");
+        let file = SourceFile { path, text: SOURCE.to_owned() };
+        let parsed = Crate::from_files("core".to_owned(), vec![file]).unwrap();
+        let files =
+            plant_in_crate(&parsed, &bugs.iter().collect::<Vec<_>>()).map_err(|why| why.join("\n"))?;
+        let [Planted { path, text }] = &files[..] else { panic!("one file") };
+        assert_eq!(path, Path::new("crates/core/src/ports.rs"));
+        Ok(text.clone())
+    }
+
+    /// An entry of the first function in `SOURCE`.
+    fn bug(name: &str, rest: &str) -> String {
+        entry(name, "Fault::may_be_done", rest)
+    }
+
+    fn entry(name: &str, function: &str, rest: &str) -> String {
+        format!(
+            "[[bug]]\nname = \"{name}\"\nwhat = \"\"\ncrate = \"core\"\nfunction = \"{function}\"\n{rest}\n"
+        )
+    }
+
+    fn without_space(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn first_statements_stand_before_the_body_and_the_function_is_no_longer_const() {
+        let text = planted(&bug("a", "first = 'return true;'")).unwrap();
+        let text = without_space(&text);
+        let begin = "impl Fault { pub fn may_be_done(self, made: u32) -> bool { ";
+        let edit = "if crate::planted::is(\"a\") { return true; } match made {";
+        assert!(text.starts_with(&format!("{begin}{edit}")), "{text}");
+        let text = planted(&bug("a", "first = 'let made = if $bug { 0 } else { made };'")).unwrap();
+        assert!(text.contains("\nlet made = if crate::planted::is(\"a\") { 0 } else { made };\n"), "{text}");
+    }
+
+    #[test]
+    fn an_argument_is_another_one_while_the_bug_is_active() {
+        let text = planted(&bug("a", "argument = { made = 'made + 1' }")).unwrap();
+        let argument = "\nlet mut made = if crate::planted::is(\"a\") { made + 1 } else { made };\n";
+        assert!(text.contains(argument), "{text}");
+        let error = planted(&bug("a", "argument = { sent = '1' }")).unwrap_err();
+        assert!(
+            error.ends_with(
+                "bugs.toml: a: `ports::Fault::may_be_done` (crates/core/src/ports.rs:2) has no parameter `sent`, \
+                 but: made"
+            ),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn results_are_changed_one_after_the_other_behind_each_return() {
+        let bugs = bug("a", "result = '!result'") + &bug("b", "result = 'true'");
+        let text = without_space(&planted(&bugs).unwrap());
+        let end = "}; let mut result = if crate::planted::is(\"b\") { true } else { result }; result } }";
+        assert!(text.contains("{ let mut result = (|| -> bool { match made {"), "{text}");
+        assert!(
+            text.contains(&format!("if crate::planted::is(\"a\") {{ !result }} else {{ result {end}")),
+            "{text}"
+        );
+        let text = without_space(&planted(&entry("a", "send", "result = 'Ok(())'")).unwrap());
+        let body = "let mut result: Result<(), String> = async { keep(&all).await?; Ok(()) }.await;";
+        assert!(text.contains(body), "{text}");
+    }
+
+    #[test]
+    fn code_is_found_however_it_is_wrapped() {
+        let text = planted(&bug("a", "before = 'made < limit(made, self,)'\nafter = 'true'")).unwrap();
+        let choice = "made => (if crate::planted::is(\"a\") { true } else { made < limit(made, self) }),";
+        assert!(without_space(&text).contains(choice), "{text}");
+        let statement = "before = 'keep(&all).await?;'\nafter = ''";
+        let text = planted(&entry("a", "send", statement)).unwrap();
+        assert!(text.contains("if crate::planted::is(\"a\") {  } else { keep(&all).await?; }\n"), "{text}");
+        let guard = "before = '0 if self.is_no_answer()'\nafter = '0 if self.is_no_answer() && !$bug'";
+        let text = planted(&bug("a", guard)).unwrap();
+        assert!(text.contains("0 if self.is_no_answer() && !crate::planted::is(\"a\") => false"), "{text}");
+    }
+
+    #[test]
+    fn bugs_in_the_same_code_compose() {
+        let bugs = bug("a", "before = 'made < limit(made, self)'\nafter = '$it && false'")
+            + &bug("b", "before = 'limit(made, self)'\nafter = '0'")
+            + &bug("c", "before = 'limit(made, self)'\nafter = '1'");
+        let text = without_space(&planted(&bugs).unwrap());
+        let inner = "(if crate::planted::is(\"b\") { 0 } else { \
+                     (if crate::planted::is(\"c\") { 1 } else { limit(made, self) }) })";
+        assert!(text.contains(&format!("{{ made < {inner} && false }} else {{ made < {inner} }}")), "{text}");
+        let bugs = bug("a", "before = '< limit(made, self)'\nafter = '< 1 + u32::from($bug)'")
+            + &bug("b", "before = 'limit(made, self)'\nafter = '1'");
+        let error = planted(&bugs).unwrap_err();
+        assert!(error.contains("bugs.toml: a and b replace overlapping code"), "{error}");
+    }
+
+    #[test]
+    fn code_that_is_not_found_once_is_said_with_its_place() {
+        let place = "bugs.toml: a: `ports::Fault::may_be_done` (crates/core/src/ports.rs:2)";
+        for (before, why) in [
+            ("made", "has the code of `before` 4 times, in lines 3, 5, 5, 6: take more of it"),
+            (
+                "made < limit(made, 1)",
+                "does not have the code of `before`, but its beginning in line 5: made < limit ( made ,",
+            ),
+            ("sent", "does not have the code of `before`, nor its first token"),
+        ] {
+            let error = planted(&bug("a", &format!("before = '{before}'\nafter = ''"))).unwrap_err();
+            assert!(error.ends_with(&format!("{place} {why}")), "{error}");
+        }
+        let error = planted(&bug("a", "before = 'limit('\nafter = ''")).unwrap_err();
+        assert!(
+            error.ends_with("a: `before` does not consist of whole tokens with closed brackets"),
+            "{error}"
+        );
+    }
+
+    /// The build of the simulator takes minutes: a rename says here which entries it breaks.
+    #[test]
+    fn each_bug_has_its_place_in_the_sources_of_today() {
+        let bugs = read_bugs(root()).unwrap_or_else(|Failure(why)| panic!("{why}"));
+        let planted = plant(root(), &bugs).unwrap_or_else(|Failure(why)| panic!("{why}"));
+        assert!(planted.iter().all(|file| syn::parse_file(&file.text).is_ok()));
+    }
+}

@@ -1,0 +1,340 @@
+//! The functions of a crate, by name, with their places in the source.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use syn::punctuated::Punctuated;
+use syn::visit::{self, Visit};
+use syn::{Attribute, Block, FnArg, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemTrait, PatIdent, ReturnType};
+use syn::{Signature, Token, TraitItemFn, Type};
+
+use crate::tools::{Failure, read};
+
+/// Names that a message lists at most.
+const NEAREST_MAX: usize = 10;
+
+/// The sources of a crate, without its tests.
+pub(super) struct Crate {
+    /// Its folder in `crates/`.
+    pub(super) name: String,
+    pub(super) files: Vec<SourceFile>,
+    functions: Vec<Function>,
+}
+
+pub(super) struct SourceFile {
+    /// From the folder of the crate.
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+/// A function that has a body, with places in the text of its file.
+#[derive(Clone)]
+pub(super) struct Function {
+    /// With its modules and its type or trait: `decide::breaker::Breaker::hold`.
+    pub(super) path: String,
+    /// The index of its file.
+    pub(super) file: usize,
+    pub(super) line: usize,
+    /// The names in its parameters, without `self`.
+    pub(super) parameters: Vec<String>,
+    /// The type that it returns, if that can be named in the body.
+    pub(super) returns: Option<String>,
+    pub(super) is_async: bool,
+    /// Its `const`.
+    pub(super) constness: Option<Range<usize>>,
+    /// What is between the braces.
+    pub(super) body: Range<usize>,
+}
+
+impl Crate {
+    /// Reads the crate in this folder.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not Rust.
+    pub(super) fn read(folder: &Path) -> Result<Self, Failure> {
+        let mut paths = Vec::new();
+        list_sources(&folder.join("src"), &mut paths)?;
+        paths.sort();
+        let files = paths.into_iter().map(|path| {
+            let text = read(&path)?;
+            Ok(SourceFile { path: path.strip_prefix(folder).unwrap_or(&path).to_owned(), text })
+        });
+        let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        Self::from_files(name, files.collect::<Result<_, _>>()?)
+    }
+
+    /// # Errors
+    /// A file is not Rust.
+    pub(super) fn from_files(name: String, files: Vec<SourceFile>) -> Result<Self, Failure> {
+        let mut functions = Vec::new();
+        for (file, SourceFile { path, text }) in files.iter().enumerate() {
+            let parsed = syn::parse_file(text)
+                .map_err(|error| Failure(format!("crates/{name}/{}: {error}", path.display())))?;
+            let mut finder = Finder { file, text, path: modules(path), functions: &mut functions };
+            finder.visit_file(&parsed);
+        }
+        Ok(Self { name, files, functions })
+    }
+
+    /// The one function with this name, or with this end of its path.
+    ///
+    /// # Errors
+    /// There is none, or several: a sentence that says which are near.
+    pub(super) fn find(&self, name: &str) -> Result<&Function, String> {
+        let found: Vec<_> = self.functions.iter().filter(|function| function.is_called(name)).collect();
+        match found[..] {
+            [function] => Ok(function),
+            [] => Err(format!(
+                "there is no function `{name}` in crates/{}; near it are: {}",
+                self.name,
+                self.nearest(name)
+            )),
+            _ => Err(format!(
+                "{} functions of crates/{} are called `{name}`: name one of {}",
+                found.len(),
+                self.name,
+                self.list(&found)
+            )),
+        }
+    }
+
+    /// Where a function is, for people.
+    pub(super) fn place(&self, function: &Function) -> String {
+        format!("crates/{}/{}:{}", self.name, self.files[function.file].path.display(), function.line)
+    }
+
+    /// Functions of the same name, else of the same type or module, else those whose names begin alike.
+    fn nearest(&self, wanted: &str) -> String {
+        let (owner, name) = wanted.rsplit_once("::").unwrap_or(("", wanted));
+        let ranked = |function: &&Function| {
+            let (its_owner, its_name) = function.path.rsplit_once("::").unwrap_or(("", &function.path));
+            let is_owned = !owner.is_empty() && is_end_of(owner, its_owner);
+            let alike = name.chars().zip(its_name.chars()).take_while(|(a, b)| a == b).count();
+            (name == its_name, is_owned, alike)
+        };
+        let mut all: Vec<_> = self.functions.iter().collect();
+        all.sort_by_key(|function| std::cmp::Reverse(ranked(function)));
+        all.truncate(NEAREST_MAX);
+        self.list(&all)
+    }
+
+    fn list(&self, functions: &[&Function]) -> String {
+        let named =
+            functions.iter().map(|function| format!("`{}` ({})", function.path, self.place(function)));
+        named.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Function {
+    fn is_called(&self, name: &str) -> bool {
+        is_end_of(name, &self.path)
+    }
+}
+
+/// `true` if a path is this one, or ends with `::` and this one.
+fn is_end_of(end: &str, path: &str) -> bool {
+    path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with("::"))
+}
+
+fn list_sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure(format!("{}: {error}", folder.display()));
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.file_stem().is_some_and(|name| name == "tests") {
+            continue;
+        }
+        if path.is_dir() {
+            list_sources(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The modules of a file: `decide`, `breaker` for `src/decide/breaker.rs`.
+fn modules(path: &Path) -> Vec<String> {
+    let names = path.with_extension("");
+    let names = names.iter().skip(1).map(|name| name.to_string_lossy().into_owned());
+    names.filter(|name| !["lib", "main", "mod"].contains(&name.as_str())).collect()
+}
+
+/// Collects the functions of a file.
+struct Finder<'a> {
+    file: usize,
+    text: &'a str,
+    /// The names around the place that is visited.
+    path: Vec<String>,
+    functions: &'a mut Vec<Function>,
+}
+
+impl Finder<'_> {
+    fn within(&mut self, name: String, visit: impl FnOnce(&mut Self)) {
+        self.path.push(name);
+        visit(self);
+        self.path.pop();
+    }
+
+    fn add(&mut self, signature: &Signature, block: &Block) {
+        let braces = block.brace_token.span;
+        self.path.push(signature.ident.to_string());
+        self.functions.push(Function {
+            path: self.path.join("::"),
+            file: self.file,
+            line: signature.ident.span().start().line,
+            parameters: parameters(&signature.inputs),
+            returns: self.returned(signature, braces.open().byte_range().start),
+            is_async: signature.asyncness.is_some(),
+            constness: signature.constness.as_ref().map(|constness| constness.span.byte_range()),
+            body: braces.open().byte_range().end..braces.close().byte_range().start,
+        });
+        self.path.pop();
+    }
+
+    /// `impl Trait` has no name in the body.
+    fn returned(&self, signature: &Signature, body: usize) -> Option<String> {
+        let ReturnType::Type(arrow, _) = &signature.output else { return Some("()".to_owned()) };
+        let bounds = signature.generics.where_clause.as_ref();
+        let end = bounds.map_or(body, |bounds| bounds.where_token.span.byte_range().start);
+        let text = self.text[arrow.spans[1].byte_range().end..end].trim();
+        let is_named = !text.split(|character: char| !character.is_alphanumeric()).any(|word| word == "impl");
+        is_named.then(|| text.to_owned())
+    }
+}
+
+impl<'ast> Visit<'ast> for Finder<'_> {
+    fn visit_item_mod(&mut self, module: &'ast ItemMod) {
+        if !is_of_tests(&module.attrs) {
+            self.within(module.ident.to_string(), |finder| visit::visit_item_mod(finder, module));
+        }
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
+        if !is_of_tests(&item.attrs) {
+            self.within(name_of(&item.self_ty), |finder| visit::visit_item_impl(finder, item));
+        }
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
+        self.within(item.ident.to_string(), |finder| visit::visit_item_trait(finder, item));
+    }
+
+    fn visit_item_fn(&mut self, function: &'ast ItemFn) {
+        if !is_of_tests(&function.attrs) {
+            self.add(&function.sig, &function.block);
+            self.within(function.sig.ident.to_string(), |finder| visit::visit_item_fn(finder, function));
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast ImplItemFn) {
+        if !is_of_tests(&function.attrs) {
+            self.add(&function.sig, &function.block);
+            self.within(function.sig.ident.to_string(), |finder| visit::visit_impl_item_fn(finder, function));
+        }
+    }
+
+    fn visit_trait_item_fn(&mut self, function: &'ast TraitItemFn) {
+        if let Some(block) = &function.default {
+            self.add(&function.sig, block);
+        }
+    }
+}
+
+/// The last name of a type's path: `Outbox` for `Outbox<'a, C, O>`.
+fn name_of(item: &Type) -> String {
+    let Type::Path(path) = item else { return "_".to_owned() };
+    path.path.segments.last().map_or_else(|| "_".to_owned(), |segment| segment.ident.to_string())
+}
+
+fn is_of_tests(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let is_test = |words: &syn::MetaList| words.tokens.to_string() == "test";
+        attribute.path().is_ident("cfg") && attribute.meta.require_list().is_ok_and(is_test)
+    })
+}
+
+fn parameters(inputs: &Punctuated<FnArg, Token![,]>) -> Vec<String> {
+    struct Names(Vec<String>);
+    impl<'ast> Visit<'ast> for Names {
+        fn visit_pat_ident(&mut self, name: &'ast PatIdent) {
+            self.0.push(name.ident.to_string());
+        }
+    }
+    let mut names = Names(Vec::new());
+    inputs.iter().for_each(|input| names.visit_fn_arg(input));
+    names.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "
+        pub struct Outbox<'a>(&'a str);
+        impl<'a> Outbox<'a> {
+            pub async fn send(&self, Pair { name, count: size }: Pair, mut all: Vec<u8>) -> Vec<Option<u8>> { all }
+            const fn is_empty(self) -> bool { true }
+            fn each(&self) -> impl Iterator<Item = u8> { [].into_iter() }
+        }
+        impl Queue for Outbox<'_> { fn name(&self) -> &str { \"é\" } }
+        trait Queue { fn name(&self) -> &str; fn len(&self) -> usize { 0 } }
+        fn send() { fn inner() {} }
+        mod batch { fn pack() {} }
+        #[cfg(test)]
+        mod tests { fn send() {} }
+    ";
+
+    fn parsed() -> Crate {
+        let path = PathBuf::from("src/deliver.rs");
+        Crate::from_files("core".to_owned(), vec![SourceFile { path, text: SOURCE.to_owned() }]).unwrap()
+    }
+
+    #[test]
+    fn functions_are_found_by_any_end_of_their_path() {
+        let parsed = parsed();
+        for (name, path) in [
+            ("Outbox::send", "deliver::Outbox::send"),
+            ("deliver::send", "deliver::send"),
+            ("is_empty", "deliver::Outbox::is_empty"),
+            ("Outbox::name", "deliver::Outbox::name"),
+            ("Queue::len", "deliver::Queue::len"),
+            ("pack", "deliver::batch::pack"),
+            ("inner", "deliver::send::inner"),
+        ] {
+            assert_eq!(parsed.find(name).unwrap().path, path);
+        }
+    }
+
+    #[test]
+    fn functions_have_their_parameters_result_and_body() {
+        let parsed = parsed();
+        let send = parsed.find("Outbox::send").unwrap();
+        assert_eq!(send.parameters, ["name", "size", "all"]);
+        assert_eq!(send.returns.as_deref(), Some("Vec<Option<u8>>"));
+        assert_eq!((send.is_async, send.line), (true, 4));
+        let is_empty = parsed.find("is_empty").unwrap();
+        assert_eq!(&SOURCE[is_empty.constness.clone().unwrap()], "const");
+        assert_eq!(parsed.find("each").unwrap().returns, None);
+        // Places count bytes, though syn counts characters.
+        assert_eq!(&SOURCE[parsed.find("pack").unwrap().body.clone()], "");
+        assert_eq!(&SOURCE[parsed.find("Outbox::name").unwrap().body.clone()], " \"é\" ");
+    }
+
+    #[test]
+    fn a_name_that_is_missing_or_ambiguous_lists_functions_near_it() {
+        let parsed = parsed();
+        let error = parsed.find("Outbox::sent").err().unwrap();
+        assert!(
+            error.starts_with(
+                "there is no function `Outbox::sent` in crates/core; near it are: `deliver::Outbox::send` \
+                 (crates/core/src/deliver.rs:4), "
+            ),
+            "{error}"
+        );
+        assert_eq!(
+            parsed.find("send").err().unwrap(),
+            "2 functions of crates/core are called `send`: name one of `deliver::Outbox::send` \
+             (crates/core/src/deliver.rs:4), `deliver::send` (crates/core/src/deliver.rs:10)"
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! Code, compared token by token: white space, line breaks and comments do not count.
+
+use std::ops::Range;
+use std::str::FromStr;
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+
+/// The reason why code has no single place.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotOnce {
+    /// Brackets are open, or it is empty.
+    NotTokens,
+    /// Not even its first token.
+    Nowhere,
+    /// As many of its tokens as stand somewhere.
+    OnlyBeginning {
+        tokens: String,
+        place: Range<usize>,
+    },
+    Repeated(Vec<Range<usize>>),
+}
+
+/// The one place of the wanted code in a text.
+///
+/// # Errors
+/// It has none, or several.
+pub(super) fn find_once(text: &str, wanted: &str) -> Result<Range<usize>, NotOnce> {
+    let wanted = tokens(wanted).filter(|wanted| !wanted.is_empty()).ok_or(NotOnce::NotTokens)?;
+    let all = tokens(text).ok_or(NotOnce::NotTokens)?;
+    let mut places = places(&all, &wanted);
+    match places.len() {
+        0 => Err(beginning(&all, &wanted)),
+        1 => Ok(places.remove(0)),
+        _ => Err(NotOnce::Repeated(places)),
+    }
+}
+
+fn places(all: &[Token], wanted: &[Token]) -> Vec<Range<usize>> {
+    let is_same = |window: &&[Token]| window.iter().zip(wanted).all(|(a, b)| a.text == b.text);
+    let found = all.windows(wanted.len()).filter(is_same);
+    found.map(|window| window[0].range.start..window[window.len() - 1].range.end).collect()
+}
+
+fn beginning(all: &[Token], wanted: &[Token]) -> NotOnce {
+    for length in (1..wanted.len()).rev() {
+        if let Some(place) = places(all, &wanted[..length]).into_iter().next() {
+            let tokens: Vec<_> = wanted[..length].iter().map(|token| token.text.as_str()).collect();
+            return NotOnce::OnlyBeginning { tokens: tokens.join(" "), place };
+        }
+    }
+    NotOnce::Nowhere
+}
+
+#[derive(Debug)]
+struct Token {
+    text: String,
+    range: Range<usize>,
+}
+
+/// The tokens of a text; `None` if a bracket is open. A comma before a closing bracket is left out: rustfmt writes it
+/// where it breaks the line.
+fn tokens(text: &str) -> Option<Vec<Token>> {
+    let mut all = Vec::new();
+    add_tokens(TokenStream::from_str(text).ok()?, &mut all);
+    Some(all)
+}
+
+fn add_tokens(stream: TokenStream, all: &mut Vec<Token>) {
+    let bracket =
+        |span: Span| Token { text: span.source_text().unwrap_or_default(), range: span.byte_range() };
+    for tree in stream {
+        match tree {
+            TokenTree::Group(group) => {
+                all.push(bracket(group.span_open()));
+                add_tokens(group.stream(), all);
+                all.pop_if(|last| last.text == ",");
+                all.push(bracket(group.span_close()));
+            }
+            tree => all.push(Token { text: tree.to_string(), range: tree.span().byte_range() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_found_however_it_is_wrapped() {
+        let text = "match a { Some('é') => call( // why\n    &b,\n    [c],\n ), _ => d }";
+        for wanted in ["call(&b, [c])", "call ( & b , [ c , ] , )"] {
+            let place = find_once(text, wanted).unwrap();
+            assert_eq!(&text[place], "call( // why\n    &b,\n    [c],\n )");
+        }
+    }
+
+    #[test]
+    fn code_without_a_single_place_is_told_by_what_there_is() {
+        let found = |wanted| find_once("if a { a + 1 }", wanted).unwrap_err();
+        assert_eq!(found("a"), NotOnce::Repeated(vec![3..4, 7..8]));
+        assert_eq!(found("a + 2"), NotOnce::OnlyBeginning { tokens: "a +".to_owned(), place: 7..10 });
+        assert_eq!(found("b"), NotOnce::Nowhere);
+        assert_eq!(found("a {"), NotOnce::NotTokens);
+        assert_eq!(found(""), NotOnce::NotTokens);
+    }
+}
