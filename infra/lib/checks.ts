@@ -61,7 +61,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     ...notifyProblems(props.notify, stack),
     ...keyProblems('encryptionKey', props.encryptionKey),
     ...keyProblems("existingSourceQueue's key", keyOf(props.existingSourceQueue)),
-    ...producerProblems(props),
+    ...producerProblems(props.producers, props.existingSourceQueue),
     ...messageProblems(props),
     ...innerConcurrencyProblems(plan),
     ...regionProblems(props, stack),

@@ -6,7 +6,7 @@ import type { Construct } from 'constructs';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 
-import { Envelope } from './choices';
+import { Envelope, Strategy } from './choices';
 import { SourceQueue } from './existing-queue';
 import { normalizeProps } from './normalized-props';
 import { planOf } from './planning';
@@ -14,7 +14,6 @@ import type { RedeliverProps } from './props';
 import { REMOVAL_POLICIES } from './props-shape';
 import { RetryPolicy } from './retry-policy';
 import { oneOf } from './shape';
-import { Strategy } from './strategy/index';
 import { Target } from './target';
 
 /** The context values that the app accepts, each `--context NAME=VALUE`; everything else needs the construct. */

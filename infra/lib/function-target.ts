@@ -2,9 +2,9 @@ import { Duration, type Stack, Token } from 'aws-cdk-lib';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 
+import { Strategy } from './choices';
 import { layerProblems, NEXT_WRAPPER_VARIABLE, variablesOf, WRAPPER } from './layer';
 import type { NormalizedProps } from './normalized-props';
-import { Strategy } from './strategy/index';
 import { type Change, modifiable, type UserFunction } from './user-function';
 
 /** Lambda's default ("Configure Lambda function timeout"). */

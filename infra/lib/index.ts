@@ -1,7 +1,7 @@
 export { AsyncRetry } from './async-retry';
 export { Backoff, Jitter } from './backoff';
 export type { ExponentialOptions, JitterOptions, UniformOptions } from './backoff';
-export { AlarmPreset, Envelope, HandlerEvent, LogDetail, LogLevel, OnGiveUp, Preset } from './choices';
+export { AlarmPreset, Envelope, HandlerEvent, LogDetail, LogLevel, OnGiveUp, Preset, Strategy } from './choices';
 export { SourceQueue } from './existing-queue';
 export type { SourceQueueOptions } from './existing-queue';
 export { Notify } from './notify';
@@ -11,6 +11,5 @@ export { Redeliver } from './redeliver';
 export { CircuitBreaker, RetryPolicy } from './retry-policy';
 export type { CircuitBreakerOptions, Immediate, RetryPolicyOptions, RetryRules } from './retry-policy';
 export { SigV4 } from './sigv4';
-export { Strategy } from './strategy/index';
 export { Target } from './target';
 export type { HttpCallOptions, HttpTargetOptions, LambdaTargetOptions, OwnFunctionOptions } from './target';

@@ -1,10 +1,10 @@
 import { Envelope } from './choices';
-import type { NormalizedProps } from './normalized-props';
+import type { RedeliverProps } from './props';
 import { schemaProblems } from './schemas';
 
 /** Props that decide which messages are accepted. */
 export type MessageProps = Pick<
-  NormalizedProps,
+  RedeliverProps,
   'dataSchema' | 'envelope' | 'messageIdAttribute' | 'messageIdPointer' | 'bodySchema'
 >;
 

@@ -1,10 +1,10 @@
 import { Duration } from 'aws-cdk-lib';
 
+import type { Strategy } from './choices';
 import type { CommonSettings } from './common-settings';
 import type { Names } from './names';
 import type { PolicyDocument } from './policy';
 import type { ProvisionedPollers } from './props';
-import type { Strategy } from './strategy/index';
 import type { UserFunction } from './user-function';
 
 /** The checked props of a `Redeliver` with every default filled in. */

@@ -1,6 +1,7 @@
 import { Duration, type Stack } from 'aws-cdk-lib';
 
 import { problemsOf } from './checks';
+import { Strategy } from './choices';
 import { commonSettingsOf } from './common-settings';
 import { readerOf } from './function-target';
 import { namesOf } from './names';
@@ -10,7 +11,7 @@ import { type PolicyDocument, withDefaultsOf } from './policy';
 import { withPropNames } from './policy-document';
 import { refuse } from './props-error';
 import { durationsInTemplate, keyOf, queueOfThisStack } from './source-queue';
-import { STRATEGIES, Strategy } from './strategy/index';
+import { STRATEGIES } from './strategy/index';
 
 /**
  * Fills in the defaults and checks everything.

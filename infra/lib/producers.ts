@@ -4,7 +4,7 @@ import type * as kms from 'aws-cdk-lib/aws-kms';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import type { NormalizedProps } from './normalized-props';
+import type { GivenSourceQueue } from './existing-queue';
 
 /** A sender that needs a statement in the source queue's policy: another account, or an AWS service. */
 export class Producer {
@@ -64,7 +64,7 @@ const FORMS = {
 } as const;
 
 /** Producers that no policy could admit, a sentence each. */
-export function producerProblems({ producers = [], existingSourceQueue }: NormalizedProps): string[] {
+export function producerProblems(producers: readonly Producer[] = [], existingSourceQueue?: GivenSourceQueue): string[] {
   if (existingSourceQueue && producers.length > 0) {
     return ['producers cannot be set with existingSourceQueue; remove it, and add the statements of docs/producers.md to the policy of that queue.'];
   }

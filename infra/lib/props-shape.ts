@@ -1,7 +1,7 @@
 import { RemovalPolicy, Token } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
-import { AlarmPreset, Envelope, HandlerEvent, LogDetail, LogLevel } from './choices';
+import { AlarmPreset, Envelope, HandlerEvent, LogDetail, LogLevel, Strategy } from './choices';
 import type { SourceQueueOptions } from './existing-queue';
 import type { GivenNotify } from './notify';
 import { policy } from './policy-shape';
@@ -9,7 +9,6 @@ import type { GivenProducer } from './producers';
 import type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
 import { duration, flag, fromFactory, isPlain, listOf, members, needed, number, object, oneOf, satisfying, type Shape, text, withMember } from './shape';
 import type { GivenSigV4 } from './sigv4';
-import { Strategy } from './strategy/index';
 import type { GivenTarget, HttpCallOptions } from './target';
 
 /** Removal policies by name. */

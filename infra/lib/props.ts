@@ -6,12 +6,11 @@ import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type * as s3 from 'aws-cdk-lib/aws-s3';
 import type * as sns from 'aws-cdk-lib/aws-sns';
 
-import type { AlarmPreset, Envelope, LogDetail, LogLevel } from './choices';
+import type { AlarmPreset, Envelope, LogDetail, LogLevel, Strategy } from './choices';
 import type { SourceQueue } from './existing-queue';
 import type { Notify } from './notify';
 import type { Producer } from './producers';
 import type { RetryPolicy } from './retry-policy';
-import type { Strategy } from './strategy/index';
 import type { Target } from './target';
 
 /**

@@ -1,14 +1,29 @@
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
+import type * as sqs from 'aws-cdk-lib/aws-sqs';
 
 import { type Alarm, waitsTooLong } from '../alarm';
 import { PERIOD, redeliverMetric, redeliverMetricSum } from '../metrics';
 import type { Plan } from '../plan';
+import type { DeadLetterQueues } from '../queues';
 import type { LoopGraphs } from './definition';
-import type { Resending, ResendQueues } from './resend';
 
 const { MAXIMUM, MINIMUM, SUM } = cloudwatch.Stats;
 /** Messages that each concurrent invocation of the failed-message-processor takes a second: ten in about 100 ms. */
 const MESSAGES_PER_INVOCATION = 100;
+
+/** The queues and functions of a strategy that re-sends. */
+export interface Resending extends ResendQueues {
+  readonly messageProcessor: lambda.Function;
+  readonly failedMessageProcessor: lambda.Function;
+  readonly schedulers: readonly lambda.Function[];
+}
+
+/** The queues of a strategy that re-sends. */
+export interface ResendQueues extends DeadLetterQueues {
+  readonly source: sqs.IQueue;
+  readonly intermediateDlq: sqs.Queue;
+}
 
 /** Alarms of strategies that re-send. */
 export function resendAlarms(plan: Plan, made: Resending): Alarm[] {

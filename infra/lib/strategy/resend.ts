@@ -9,10 +9,10 @@ import { createMessageProcessor } from '../message-processor';
 import { messageEnvironment, schemaFiles } from '../messages';
 import type { NormalizedProps } from '../normalized-props';
 import type { Plan } from '../plan';
-import { createDeadLetterQueues, type DeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerQueueProps, redriveFromInnerQueue } from '../queues';
+import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerQueueProps, redriveFromInnerQueue } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
 import type { Loop, LoopGraphs } from './definition';
-import { resendAlarms, resendGraphs } from './resend-watch';
+import { resendAlarms, resendGraphs, type Resending, type ResendQueues } from './resend-watch';
 
 /** Differences between the strategies that re-send failed messages to the source queue. */
 export interface Resend {
@@ -24,19 +24,6 @@ export interface Resend {
   senders(made: Pick<Resending, 'messageProcessor' | 'failedMessageProcessor'>): readonly lambda.Function[];
   /** Graphs that only this strategy has. */
   graphs(made: Resending): Pick<LoopGraphs, 'failed' | 'failures'>;
-}
-
-/** The queues and functions of a strategy that re-sends. */
-export interface Resending extends ResendQueues {
-  readonly messageProcessor: lambda.Function;
-  readonly failedMessageProcessor: lambda.Function;
-  readonly schedulers: readonly lambda.Function[];
-}
-
-/** The queues of a strategy that re-sends. */
-export interface ResendQueues extends DeadLetterQueues {
-  readonly source: sqs.IQueue;
-  readonly intermediateDlq: sqs.Queue;
 }
 
 /** Creates four queues, each of which is the DLQ of the one before it. */
