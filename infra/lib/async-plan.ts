@@ -10,13 +10,14 @@ import { innerConcurrencyProblems } from './function';
 import { type AsyncNames, asyncNamesOf, duplicateNameProblems, nameProblems } from './names';
 import { normalizeAsyncProps } from './normalized-props';
 import { notifyProblems } from './notify';
-import { CANNOT_BLOCK, type PolicyDocument } from './policy';
+import type { PolicyDocument } from './policy';
 import { withPropNames } from './policy-document';
 import type { AsyncRetryProps } from './props';
 import { refuse } from './props-error';
 import { keyProblems } from './queue-key';
 import { regionProblems } from './region';
 import { policyProblems } from './schemas';
+import { blockProblems, redriveProblems } from './strategy/policy-problems';
 import { type Change, modifiable, type UserFunction } from './user-function';
 
 /** The checked props of an `AsyncRetry` with every default filled in. */
@@ -78,12 +79,7 @@ function ownPolicyProblems(policy: PolicyDocument, functions: number): string[] 
   if (policy.circuit_breaker) {
     problems.push('policy/circuit_breaker does not apply to asynchronous invocations: Lambda makes the first call itself; remove it.');
   }
-  if (policy.max_redrives !== undefined) {
-    problems.push('policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.');
-  }
-  if (policy.on_give_up === 'block') {
-    problems.push(CANNOT_BLOCK);
-  }
+  problems.push(...redriveProblems(policy), ...blockProblems(policy));
   const bytes = bytesInEnvironment(JSON.stringify(policy)) + functions * ARN_BYTES + OTHER_BYTES;
   if (bytes > ENVIRONMENT_BYTES_MAX) {
     problems.push(

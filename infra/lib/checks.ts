@@ -11,8 +11,8 @@ import { messageProblems } from './messages';
 import { duplicateNameProblems, nameProblems } from './names';
 import type { NormalizedProps } from './normalized-props';
 import { notifyProblems } from './notify';
-import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan';
-import { CANNOT_BLOCK, maxAttempts, worstCaseSpanSeconds } from './policy';
+import { deliverySeconds, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan';
+import { maxAttempts, worstCaseSpanSeconds } from './policy';
 import { producerProblems } from './producers';
 import type { ProvisionedPollers } from './props';
 import { keyProblems } from './queue-key';
@@ -20,6 +20,7 @@ import { durationProblems, wholeNumberProblems } from './range';
 import { regionProblems } from './region';
 import { policyProblems } from './schemas';
 import { durationsInTemplate, keyOf, queueOfThisStack } from './source-queue';
+import type { StrategyDefinition } from './strategy/definition';
 import { STRATEGIES } from './strategy/index';
 import type { GivenTarget } from './target';
 
@@ -48,13 +49,16 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     retention: inTemplate.retention ? "existingSourceQueue's retentionPeriod" : 'sourceRetention',
     ...(props.target.kind === 'function' ? USER_READER : OUR_READER),
   };
-  const ranges = [...strategy.rangeProblems(plan), ...rangeProblems(props, plan), ...timeProblems(plan, names)];
+  const ranges = [
+    ...strategy.rangeProblems(plan),
+    ...rangeProblems(props, plan),
+    ...timeProblems(plan, strategy, names),
+  ];
   return [
     ...nameProblems(plan.names),
     ...duplicateNameProblems(plan.names, stack, existing),
     ...policy,
     ...longDelaysProblems(props),
-    ...(plan.policy.on_give_up === 'block' && !strategy.isFifo ? [CANNOT_BLOCK] : []),
     ...strategy.propProblems(props),
     ...topicProblems(props, stack),
     ...archiveProblems(props, stack),
@@ -71,14 +75,16 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
     ...(props.target.kind === 'http' || props.target.kind === 'httpFromSecret' ? proxyProblems(props.target) : []),
     ...(props.target.kind === 'lambda' ? durableProblems(props.target) : []),
-    ...functionProblems(props, stack),
+    ...functionProblems(props, strategy, stack),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
     // A number out of range would cause further problems here, so these checks wait until it is fixed.
     ...(ranges.length === 0
-      ? [...reservationProblems(plan, names), ...batchProblems(plan), ...visibilityProblems(plan, names)]
+      ? [...reservationProblems(plan, strategy, names), ...batchProblems(plan), ...visibilityProblems(plan, names)]
       : []),
-    ...(ranges.length === 0 && policy.length === 0 ? [...spanProblems(plan, names), ...strategy.planProblems(plan)] : []),
+    ...(ranges.length === 0 && policy.length === 0
+      ? [...spanProblems(plan, strategy, names), ...strategy.planProblems(plan)]
+      : []),
   ];
 }
 
@@ -161,17 +167,9 @@ function pollerProblems({ minimum, maximum }: Required<ProvisionedPollers>): str
     : problems;
 }
 
-function timeProblems(plan: Plan, names: SettingNames): string[] {
+function timeProblems(plan: Plan, { minRetention, maxRetention }: StrategyDefinition, names: SettingNames): string[] {
   const within = durationProblems;
-  const { sourceDlqTitle, minRetention } = STRATEGIES[plan.strategy];
-  const longest = INNER_RETENTION.toSeconds();
-  // When SQS moves a message of a FIFO queue, its age restarts ("Setting-up dead-letter queue retention in Amazon SQS").
-  const retention = plan.isFifo
-    ? within(names.retention, plan.sourceRetention, 60, longest, ', the range of SQS')
-    : within(
-        names.retention, plan.sourceRetention, 60, longest - 1,
-        `: less than the 14 days of the ${sourceDlqTitle}, where a moved message keeps its age`,
-      );
+  const retention = within(names.retention, plan.sourceRetention, 60, maxRetention.seconds, maxRetention.why);
   return [
     ...(plan.userFunction
       ? within(names.timeout, plan.timeout, 11, 900, ": the last five are reserved for hand-offs. Lambda's default is 3 s")
@@ -200,14 +198,18 @@ function visibilityProblems(plan: Plan, names: SettingNames): string[] {
 }
 
 /** A throttled receive counts as a receive ("Configuring scaling behavior for SQS event source mappings"). */
-function reservationProblems({ reservedConcurrency: reserved, maxConcurrency, pollers, strategy }: Plan, names: SettingNames): string[] {
+function reservationProblems(
+  { reservedConcurrency: reserved, maxConcurrency, pollers }: Plan,
+  { unansweredCost }: StrategyDefinition,
+  names: SettingNames,
+): string[] {
   if (reserved === undefined || (Number.isInteger(reserved) && reserved >= maxConcurrency)) {
     return [];
   }
   const limit = pollers ? '10 × provisionedPollers.maximum' : 'maxConcurrency';
   return [
     `${names.reservedConcurrency} is ${reserved}; use a whole number of at least ${limit} = ${maxConcurrency}: Lambda would throttle the other ` +
-      `invocations, and each throttled message spends ${STRATEGIES[strategy].unansweredCost}.`,
+      `invocations, and each throttled message spends ${unansweredCost}.`,
   ];
 }
 
@@ -239,12 +241,11 @@ function batchProblems(plan: Plan): string[] {
  * allows more. A target's `Retry-After`, holds and redrives do not count: each is a new message with a new retention
  * period, and the alarm allows for them.
  */
-function spanProblems(plan: Plan, names: SettingNames): string[] {
-  const { strategy, fullPolicy: policy, sourceRetention } = plan;
+function spanProblems(plan: Plan, { mayOutlastRetention }: StrategyDefinition, names: SettingNames): string[] {
+  const { fullPolicy: policy, sourceRetention } = plan;
   const attempts = maxAttempts(policy);
-  const mayOutlast = STRATEGIES[strategy].mayOutlastRetention(policy);
   const span = worstCaseSpanSeconds(policy, deliverySeconds(plan));
-  if (mayOutlast || attempts === 0 || span <= RETENTION_SHARE * sourceRetention.toSeconds()) {
+  if (mayOutlastRetention(policy) || attempts === 0 || span <= RETENTION_SHARE * sourceRetention.toSeconds()) {
     return [];
   }
   const days = (seconds: number): string => `${(seconds / 86_400).toFixed(1)} days`;

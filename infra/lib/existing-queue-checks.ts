@@ -3,6 +3,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
 import type { GivenSourceQueue } from './existing-queue';
+import { innerQueueNames } from './names';
 import type { NormalizedProps } from './normalized-props';
 import type { Place, Plan } from './plan';
 import { MESSAGE_BYTES_MAX } from './queues';
@@ -35,7 +36,7 @@ export function existingQueueProblems(
   if (elsewhere(stack.region, region) || elsewhere(stack.account, account)) {
     return [`${label} is in ${account}, ${region}, but the stack is in ${stack.account}, ${stack.region}; a DLQ must be in the account and region of its queue.`];
   }
-  if ([names.intermediateDlq, names.sourceDlq, names.blockedQueue, names.annotationQueue, names.finalDlq].some((inner) => inner === name)) {
+  if (innerQueueNames(names).some((inner) => inner === name)) {
     return [`${label} is named ${name}, which is the name of one of redeliver's own queues; change it, or change prefix or stage.`];
   }
   return existing instanceof sqs.Queue ? queueOfTheAppProblems(props, existing, label, isFifo, stack) : [];

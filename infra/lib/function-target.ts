@@ -1,10 +1,9 @@
 import { Duration, type Stack, Token } from 'aws-cdk-lib';
-import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 
-import { Strategy } from './choices';
 import { layerProblems, NEXT_WRAPPER_VARIABLE, variablesOf, WRAPPER } from './layer';
 import type { NormalizedProps } from './normalized-props';
+import type { StrategyDefinition } from './strategy/definition';
 import { type Change, modifiable, type UserFunction } from './user-function';
 
 /** Lambda's default ("Configure Lambda function timeout"). */
@@ -47,24 +46,23 @@ export function readerOf(props: NormalizedProps, stack: Stack): Reader {
 }
 
 /** Problems of a user's function and of the props used with it, except numbers. */
-export function functionProblems(props: NormalizedProps, stack: Stack): string[] {
+export function functionProblems(props: NormalizedProps, strategy: StrategyDefinition, stack: Stack): string[] {
   if (props.target.kind !== 'function') {
     return [];
   }
   const found = modifiableTarget(props.target.function, stack);
   const unused = Object.entries(REPLACEMENTS).filter(([name]) => props[name as keyof typeof REPLACEMENTS] !== undefined);
   return [
-    ...(typeof found === 'string' ? [found] : [...layerProblems(found), ...templateProblems(found, props)]),
+    ...(typeof found === 'string' ? [found] : [...layerProblems(found), ...templateProblems(found, props, strategy)]),
     ...unused.map(([name, instead]) => `${name} only applies to redeliver's own message-processor, which target.function replaces; remove it, and ${instead}.`),
   ];
 }
 
 /** Settings in the function's template that redeliver needs for itself or must know at synth. */
-function templateProblems(own: UserFunction, props: NormalizedProps): string[] {
+function templateProblems(own: UserFunction, props: NormalizedProps, strategy: StrategyDefinition): string[] {
   const reserved = [
     ...RESERVED_VARIABLES,
-    // A frequent name, which redeliver's program reads only with this strategy.
-    ...(props.strategy === Strategy.ORDERED ? ['BATCH_SIZE'] : []),
+    ...strategy.reservedVariables,
     ...(props.logDetail ? ['LOG_DETAIL'] : []),
     ...(props.logLevel ? ['LOG_LEVEL'] : []),
   ];
@@ -76,10 +74,7 @@ function templateProblems(own: UserFunction, props: NormalizedProps): string[] {
     ...(Token.isUnresolved(own.resource.timeout)
       ? [`${own.name} has a timeout that is only known at deployment, so nothing can be checked against it; set it to a number.`]
       : []),
-    // SQS identifies a message's sender by the role's unique id, not by its ARN.
-    ...(props.strategy === Strategy.DIRECT_RESEND && !(own.function.role instanceof iam.Role)
-      ? [`${own.name} has an imported role, whose unique id is unknown here but needed for its re-sends with direct-resend; create the role in this app, or use delayed-resend.`]
-      : []),
+    ...strategy.ownFunctionProblems(own),
   ];
 }
 

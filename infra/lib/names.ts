@@ -34,6 +34,11 @@ export function namesOf(prefix = 'redeliver', stage = 'prod', isFifo = false): N
   };
 }
 
+/** The names of all queues but the source queue, whatever the strategy. */
+export function innerQueueNames(names: Names): readonly string[] {
+  return [names.intermediateDlq, names.sourceDlq, names.blockedQueue, names.annotationQueue, names.finalDlq];
+}
+
 /** Names of an `AsyncRetry`. */
 export interface AsyncNames {
   readonly prefix: string;

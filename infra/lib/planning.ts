@@ -1,7 +1,6 @@
 import { Duration, type Stack } from 'aws-cdk-lib';
 
 import { problemsOf } from './checks';
-import { Strategy } from './choices';
 import { commonSettingsOf } from './common-settings';
 import { readerOf } from './function-target';
 import { namesOf } from './names';
@@ -11,7 +10,7 @@ import { type PolicyDocument, withDefaultsOf } from './policy';
 import { withPropNames } from './policy-document';
 import { refuse } from './props-error';
 import { durationsInTemplate, keyOf, queueOfThisStack } from './source-queue';
-import { STRATEGIES } from './strategy/index';
+import { DEFAULT_STRATEGY, STRATEGIES } from './strategy/index';
 
 /**
  * Fills in the defaults and checks everything.
@@ -33,7 +32,7 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
   const { target } = props;
   const reader = readerOf(props, stack);
   const timeout = reader.timeout ?? Duration.seconds(60);
-  const strategy = props.strategy ?? Strategy.DELAYED_RESEND;
+  const strategy = props.strategy ?? DEFAULT_STRATEGY;
   const { isFifo, defaultPolicy } = STRATEGIES[strategy];
   const policy = withLongDelays(props.policy ?? {}, props.longDelays);
   const fullPolicy = withDefaultsOf(defaultPolicy, policy);

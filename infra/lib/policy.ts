@@ -66,8 +66,6 @@ export interface PolicyDocument {
 export const DELAY_SECONDS_MAX = 900;
 /** The longest visibility timeout of SQS, and the longest delay in hops. */
 export const LONG_DELAY_SECONDS_MAX = 43_200;
-/** A queue without groups has none to block. */
-export const CANNOT_BLOCK = 'policy/on_give_up is block, which only the strategy ordered supports; remove it.';
 
 const DEFAULT_ATTEMPTS = 5;
 const DEFAULT_REDRIVES = 20;

@@ -19,7 +19,7 @@ const LAYERS = [
   'bundles function layer log-group outputs queues source-queue',
   'alarm annotator message-processor',
   // The loop of each strategy.
-  'strategy/definition strategy/on-queue strategy/resend strategy/resend-watch',
+  'strategy/definition strategy/on-queue strategy/policy-problems strategy/resend strategy/resend-watch',
   'strategy/delayed-resend strategy/direct-resend strategy/index strategy/ordered strategy/visibility',
   // The checks of a plan, and what watches a loop.
   'async-plan checks existing-queue-checks function-target planning',

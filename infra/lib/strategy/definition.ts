@@ -5,9 +5,10 @@ import type { Construct } from 'constructs';
 
 import type { Alarm } from '../alarm';
 import type { NormalizedProps } from '../normalized-props';
-import type { Plan } from '../plan';
+import { INNER_RETENTION, type Plan } from '../plan';
 import type { PolicyDocument } from '../policy';
 import type { DeadLetterQueues } from '../queues';
+import type { UserFunction } from '../user-function';
 
 /** A way to bring failed messages back, and the parts of the stack that depend on it. */
 export interface StrategyDefinition {
@@ -17,15 +18,15 @@ export interface StrategyDefinition {
   maxReceiveCount(props: NormalizedProps, policy: PolicyDocument): number;
   /** Defaults of policy members; `Strategy::default_policy` in the functions. */
   readonly defaultPolicy: PolicyDocument;
-  /** The display name of the queue that SQS moves messages to, where they keep their age. */
-  readonly sourceDlqTitle: string;
   /**
    * True if retries may take longer than the source queue's retention. SQS does not delete such messages: each re-send
    * and each hop is a new message with a new retention period.
    */
   mayOutlastRetention(policy: PolicyDocument): boolean;
-  /** The shortest retention of the source queue, with the reason. */
-  readonly minRetention: { readonly seconds: number; readonly why: string };
+  /** The shortest retention of the source queue. */
+  readonly minRetention: Limit;
+  /** The longest retention of the source queue. */
+  readonly maxRetention: Limit;
   /**
    * The highest age of a message that its retries and an outage explain, in seconds. 0 if SQS would delete it earlier,
    * so that the alarm must come earlier.
@@ -35,16 +36,34 @@ export interface StrategyDefinition {
   readonly holdAdvice: string;
   /** The cost of a delivery without an answer, such as a crash or a throttle. */
   readonly unansweredCost: string;
+  /** Variables of the message-processor with frequent names, which a user's function must leave to this strategy. */
+  readonly reservedVariables: readonly string[];
 
   /** Problems of props that the strategy does not support. */
   propProblems(props: NormalizedProps): string[];
   /** Problems of numbers. */
   rangeProblems(plan: Plan): string[];
+  /** Problems of a user's function that replaces the message-processor. */
+  ownFunctionProblems(own: UserFunction): string[];
   /** Limits of SQS that a plan with valid numbers and a valid policy exceeds. */
   planProblems(plan: Plan): string[];
 
   /** Creates the queues and the functions, with their alarms and graphs. */
   create(scope: Construct, props: NormalizedProps, plan: Plan): Loop;
+}
+
+/** A limit with the reason, which ends a sentence. */
+export interface Limit {
+  readonly seconds: number;
+  readonly why: string;
+}
+
+/** The longest retention of a source queue whose messages keep their age when SQS moves them to this inner queue. */
+export function lessThanInner(title: string): Limit {
+  return {
+    seconds: INNER_RETENTION.toSeconds() - 1,
+    why: `: less than the 14 days of the ${title}, where a moved message keeps its age`,
+  };
 }
 
 /** The queues and functions between the source queue and the final DLQ. */

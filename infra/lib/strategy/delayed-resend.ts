@@ -4,7 +4,8 @@ import { redeliverMetric, redeliverMetricBy } from '../metrics';
 import { deliverySeconds, type Plan, RETENTION_SHARE } from '../plan';
 import { DELAY_SECONDS_MAX, worstCaseHoldSeconds, worstCaseRedriveSeconds, worstCaseSpanSeconds } from '../policy';
 import { wholeNumberProblems } from '../range';
-import type { StrategyDefinition } from './definition';
+import { lessThanInner, type StrategyDefinition } from './definition';
+import { blockProblems } from './policy-problems';
 import { createResending, type Resend } from './resend';
 
 const { SUM } = cloudwatch.Stats;
@@ -18,7 +19,6 @@ export const delayedResend: StrategyDefinition = {
   // max_redrives, but no attempt.
   maxReceiveCount: (props) => props.maxReceiveCount ?? 1,
   defaultPolicy: {},
-  sourceDlqTitle: 'intermediate DLQ',
   // Without long delays, the alarm on the messages' age could not tell such retries from stuck messages. With them, it
   // waits for the longest expected age.
   mayOutlastRetention: (policy) => policy.long_delays === true,
@@ -28,12 +28,15 @@ export const delayedResend: StrategyDefinition = {
     seconds: DELAY_SECONDS_MAX / RETENTION_SHARE,
     why: `a re-sent message may be delayed there for ${DELAY_SECONDS_MAX} s`,
   },
+  maxRetention: lessThanInner('intermediate DLQ'),
   expectedAgeSecondsMax,
   holdAdvice: 'Held messages spend no attempt, and are processed within 15 minutes of its return: leave them alone.',
   unansweredCost: 'one of max_redrives',
-  propProblems: () => [],
+  reservedVariables: [],
+  propProblems: ({ policy = {} }) => blockProblems(policy),
   rangeProblems: ({ maxReceiveCount }) =>
     wholeNumberProblems('maxReceiveCount', maxReceiveCount, 1, 10, 'each receive may call the target, and the policy does not count these calls'),
+  ownFunctionProblems: () => [],
   planProblems: () => [],
   create: (scope, props, plan) => createResending(scope, props, plan, DELAYED),
 };

@@ -5,6 +5,8 @@ import { directResend } from './direct-resend';
 import { ordered } from './ordered';
 import { visibility } from './visibility';
 
+export const DEFAULT_STRATEGY = Strategy.DELAYED_RESEND;
+
 /** Strategies by name. */
 export const STRATEGIES: { readonly [S in Strategy]: StrategyDefinition } = {
   [Strategy.DELAYED_RESEND]: delayedResend,

@@ -8,6 +8,7 @@ import { PERIOD } from '../metrics';
 import type { Plan } from '../plan';
 import { LONG_DELAY_SECONDS_MAX, longestDelaySeconds } from '../policy';
 import type { LoopGraphs } from './definition';
+import { redriveProblems } from './policy-problems';
 
 /** The largest `maxReceiveCount` of SQS. */
 export const RECEIVES_MAX = 1000;
@@ -21,10 +22,7 @@ export const QUOTA_SHARE = 0.8;
 
 /** Checks a policy against the limits of strategies that keep a failed message on its queue. */
 export function onQueueProblems({ strategy, fullPolicy: policy, sourceVisibilityTimeout }: Plan): string[] {
-  const problems: string[] = [];
-  if (policy.max_redrives !== undefined) {
-    problems.push('policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.');
-  }
+  const problems = redriveProblems(policy);
   const visibility = sourceVisibilityTimeout.toSeconds();
   const longest = longestDelaySeconds(policy);
   if (longest > LONG_DELAY_SECONDS_MAX - visibility) {

@@ -9,7 +9,7 @@ import { eventSource, INNER_BATCH } from '../function';
 import { createMessageProcessor } from '../message-processor';
 import { PERIOD } from '../metrics';
 import type { NormalizedProps } from '../normalized-props';
-import { deliverySeconds, type Plan } from '../plan';
+import { deliverySeconds, INNER_RETENTION, type Plan } from '../plan';
 import { LONG_DELAY_SECONDS_MAX, maxAttempts, worstCaseSpanSeconds } from '../policy';
 import { createDeadLetterQueues, denyOtherSenders, FIFO_PROPS, INNER_MAX_RECEIVE_COUNT, innerQueueProps } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
@@ -26,23 +26,29 @@ const LOOK_AHEAD = 120_000;
 /** Invocations for the source queue's DLQ, which is usually empty: the least that a mapping accepts. */
 const SOURCE_DLQ_CONCURRENCY = 2;
 
+/** The variable that decides how attempts are counted: only in batches of one is each receive a call. */
+const BATCH_SIZE = 'BATCH_SIZE';
+
 /** Keeps failed messages on a FIFO source queue, hidden until their retry, and the rest of their group behind them. */
 export const ordered: StrategyDefinition = {
   isFifo: true,
   maxReceiveCount: () => RECEIVES_MAX,
   // By time: a receive need not be a call.
   defaultPolicy: { max_attempts: 980, max_age_seconds: 86_400, backoff: { kind: 'exponential', initial_delay_seconds: 5 } },
-  sourceDlqTitle: 'source DLQ',
   // All retries share one retention period, after which SQS deletes the message.
   mayOutlastRetention: () => false,
   minRetention: { seconds: 60, why: 'the minimum of SQS' },
+  // Age restarts when SQS moves a message of a FIFO queue ("Setting-up dead-letter queue retention in Amazon SQS").
+  maxRetention: { seconds: INNER_RETENTION.toSeconds(), why: ', the range of SQS' },
   expectedAgeSecondsMax: () => 0,
   holdAdvice:
     'A held message is not given up, and the rest of its group waits behind it; all are processed within 15 minutes of its return, group by ' +
     'group: leave them alone.',
   unansweredCost: 'an attempt',
+  reservedVariables: [BATCH_SIZE],
   propProblems,
   rangeProblems: () => [],
+  ownFunctionProblems: () => [],
   planProblems,
   create,
 };
@@ -121,8 +127,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
     sendsTo: [...processor.sendsTo, ...(blockedQueue ? [blockedQueue] : [])],
     environment: {
       ...processor.environment,
-      // Decides how attempts are counted: only in batches of one is each receive a call.
-      BATCH_SIZE: String(plan.batchSize),
+      [BATCH_SIZE]: String(plan.batchSize),
       ...(blockedQueue && { BLOCKED_QUEUE_URL: blockedQueue.queueUrl }),
     },
   });

@@ -8,8 +8,9 @@ import type { Plan } from '../plan';
 import { maxAttempts, worstCaseDelaySeconds } from '../policy';
 import { createDeadLetterQueues, denyOtherSenders } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
-import type { Loop, StrategyDefinition } from './definition';
+import { lessThanInner, type Loop, type StrategyDefinition } from './definition';
 import { hidingProcessor, inFlight, onQueueGraphs, onQueueProblems, RECEIVES_MAX } from './on-queue';
+import { blockProblems } from './policy-problems';
 
 /**
  * Receives beyond the retries, for throttles, and for invocations that could not give the message up. After them SQS
@@ -25,27 +26,32 @@ export const visibility: StrategyDefinition = {
   maxReceiveCount: (_, policy) => maxAttempts(policy) + SPARE_RECEIVES,
   // Off, since each receive is an attempt, also of a held message.
   defaultPolicy: { circuit_breaker: false },
-  sourceDlqTitle: 'annotation queue',
   // All retries share one retention period, after which SQS deletes the message.
   mayOutlastRetention: () => false,
   minRetention: { seconds: 60, why: 'the minimum of SQS' },
+  maxRetention: lessThanInner('annotation queue'),
   expectedAgeSecondsMax: () => 0,
   holdAdvice: 'Each receive of a held message still spends an attempt: if the outage lasts, pause until the target is back.',
   unansweredCost: 'an attempt',
+  reservedVariables: [],
   propProblems,
   // maxReceiveCount follows from the policy; planProblems checks it.
   rangeProblems: () => [],
+  ownFunctionProblems: () => [],
   planProblems,
   create,
 };
 
-function propProblems({ maxReceiveCount }: NormalizedProps): string[] {
-  if (maxReceiveCount === undefined) {
-    return [];
-  }
+function propProblems({ policy = {}, maxReceiveCount }: NormalizedProps): string[] {
   return [
-    'maxReceiveCount only applies to the strategies delayed-resend and direct-resend; remove it: with visibility each retry is a receive, and SQS moves a ' +
-      `message after max_attempts + ${SPARE_RECEIVES} of them.`,
+    ...blockProblems(policy),
+    ...(maxReceiveCount === undefined
+      ? []
+      : [
+          'maxReceiveCount only applies to the strategies delayed-resend and direct-resend; remove it: ' +
+            'with visibility each retry is a receive, and SQS moves a message after ' +
+            `max_attempts + ${SPARE_RECEIVES} of them.`,
+        ]),
   ];
 }
 
