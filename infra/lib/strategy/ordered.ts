@@ -1,5 +1,6 @@
 import { Duration, Validations } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
@@ -104,6 +105,34 @@ function planProblems(plan: Plan): string[] {
 }
 
 function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
+  const queues = createQueues(scope, props, plan);
+  const { source, sourceDlq, blockedQueue, annotation, finalDlq } = queues;
+  const messageProcessor = createProcessor(scope, props, plan, queues);
+  const finalDlqAnnotator = createAnnotator(scope, plan, plan.names.finalDlqAnnotator, queues);
+  const settings = { batchSize: INNER_BATCH, maxConcurrency: SOURCE_DLQ_CONCURRENCY };
+  finalDlqAnnotator.addEventSource(eventSource(sourceDlq, settings));
+  denyOtherSenders(sourceDlq, []);
+  denyOtherSenders(annotation, [messageProcessor]);
+  denyOtherSenders(finalDlq, [finalDlqAnnotator]);
+  if (blockedQueue) {
+    denyOtherSenders(blockedQueue, [messageProcessor]);
+  }
+  return {
+    ...queues,
+    annotatedDlq: sourceDlq,
+    stages: [],
+    messageProcessor,
+    finalDlqAnnotator,
+    schedulers: [messageProcessor],
+    alarms: orderedAlarms(plan, queues),
+    graphs: onQueueGraphs(source),
+  };
+}
+
+/** The queues of this strategy. */
+type OrderedQueues = Pick<Loop, 'source' | 'sourceDlq' | 'blockedQueue' | 'annotation' | 'finalDlq'>;
+
+function createQueues(scope: Construct, props: NormalizedProps, plan: Plan): OrderedQueues {
   // A FIFO queue's DLQ must be a FIFO queue, so SQS cannot move messages to the annotation queue.
   const allow = { redrivePermission: sqs.RedrivePermission.DENY_ALL };
   const dead = createDeadLetterQueues(scope, plan, plan.names, { allow, maxReceiveCount: INNER_MAX_RECEIVE_COUNT });
@@ -119,48 +148,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
   }
   const source = createSourceQueue(scope, props, plan, sourceDlq);
   const blockedQueue = plan.fullPolicy.on_give_up === 'block' ? createBlockedQueue(scope, plan) : undefined;
-
-  const processor = hidingProcessor(plan, source, dead.annotation);
-  const messageProcessor = createMessageProcessor(scope, props, plan, {
-    ...processor,
-    description: 'Validates each message and calls the target; hides failures on the FIFO queue until their retry, and their groups with them.',
-    sendsTo: [...processor.sendsTo, ...(blockedQueue ? [blockedQueue] : [])],
-    environment: {
-      ...processor.environment,
-      [BATCH_SIZE]: String(plan.batchSize),
-      ...(blockedQueue && { BLOCKED_QUEUE_URL: blockedQueue.queueUrl }),
-    },
-  });
-  const finalDlqAnnotator = createAnnotator(scope, plan, plan.names.finalDlqAnnotator, dead);
-  finalDlqAnnotator.addEventSource(eventSource(sourceDlq, { batchSize: INNER_BATCH, maxConcurrency: SOURCE_DLQ_CONCURRENCY }));
-  denyOtherSenders(sourceDlq, []);
-  denyOtherSenders(dead.annotation, [messageProcessor]);
-  denyOtherSenders(dead.finalDlq, [finalDlqAnnotator]);
-  if (blockedQueue) {
-    denyOtherSenders(blockedQueue, [messageProcessor]);
-  }
-
-  return {
-    ...dead,
-    source,
-    sourceDlq,
-    annotatedDlq: sourceDlq,
-    blockedQueue,
-    stages: [],
-    messageProcessor,
-    finalDlqAnnotator,
-    schedulers: [messageProcessor],
-    alarms: [
-      groupWaitsTooLong(plan, source),
-      waitsTooLong('source-dlq', sourceDlq, 'final-dlq-annotator'),
-      waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
-      inFlight(source, 'The rest of their groups waits behind them. Look at the target; shorten the delays, or ask AWS Support for a higher quota.'),
-      backlog(source),
-      movedBySqs(sourceDlq),
-      ...(blockedQueue ? [blockedGroups(blockedQueue)] : []),
-    ],
-    graphs: onQueueGraphs(source),
-  };
+  return { ...dead, source, sourceDlq, blockedQueue };
 }
 
 /** Holds a notice for each blocked group, for as long as its message is hidden. */
@@ -175,17 +163,37 @@ function createBlockedQueue(scope: Construct, plan: Plan): sqs.Queue {
   return queue;
 }
 
-function blockedGroups(blockedQueue: sqs.Queue): Alarm {
-  return {
-    name: 'blocked-groups',
-    severity: 'page',
-    isEssential: true,
+function createProcessor(scope: Construct, props: NormalizedProps, plan: Plan, queues: OrderedQueues): lambda.Function {
+  const { source, blockedQueue, annotation } = queues;
+  const processor = hidingProcessor(plan, source, annotation);
+  return createMessageProcessor(scope, props, plan, {
+    ...processor,
     description:
-      'Message groups wait behind a message that was given up, until somebody decides (onGiveUp). `redeliver unblock` lists them with the reason, calls the ' +
-      'message again (--retry) or takes it out (--backup).',
-    metric: blockedQueue.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
-    threshold: 0,
-  };
+      'Validates each message and calls the target; hides failures on the FIFO queue until their retry, and their ' +
+      'groups with them.',
+    sendsTo: [...processor.sendsTo, ...(blockedQueue ? [blockedQueue] : [])],
+    environment: {
+      ...processor.environment,
+      [BATCH_SIZE]: String(plan.batchSize),
+      ...(blockedQueue && { BLOCKED_QUEUE_URL: blockedQueue.queueUrl }),
+    },
+  });
+}
+
+const IN_FLIGHT_ADVICE =
+  'The rest of their groups waits behind them. Look at the target; shorten the delays, or ask AWS Support for a ' +
+  'higher quota.';
+
+function orderedAlarms(plan: Plan, { source, sourceDlq, blockedQueue, annotation }: OrderedQueues): Alarm[] {
+  return [
+    groupWaitsTooLong(plan, source),
+    waitsTooLong('source-dlq', sourceDlq, 'final-dlq-annotator'),
+    waitsTooLong('annotation-queue', annotation, 'final-dlq-annotator'),
+    inFlight(source, IN_FLIGHT_ADVICE),
+    backlog(source),
+    movedBySqs(sourceDlq),
+    ...(blockedQueue ? [blockedGroups(blockedQueue)] : []),
+  ];
 }
 
 function groupWaitsTooLong(plan: Plan, source: sqs.IQueue): Alarm {
@@ -224,6 +232,19 @@ function movedBySqs(sourceDlq: sqs.IQueue): Alarm {
     // SQS does not count a move as a send ("Available CloudWatch metrics for Amazon SQS"), and the annotator may empty the
     // queue between two samples of its size, but it receives every message.
     metric: sourceDlq.metricNumberOfMessagesReceived({ period: PERIOD, statistic: cloudwatch.Stats.SUM }),
+    threshold: 0,
+  };
+}
+
+function blockedGroups(blockedQueue: sqs.Queue): Alarm {
+  return {
+    name: 'blocked-groups',
+    severity: 'page',
+    isEssential: true,
+    description:
+      'Message groups wait behind a message that was given up, until somebody decides (onGiveUp). `redeliver ' +
+      'unblock` lists them with the reason, calls the message again (--retry) or takes it out (--backup).',
+    metric: blockedQueue.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
     threshold: 0,
   };
 }
