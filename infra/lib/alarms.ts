@@ -1,5 +1,4 @@
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
-import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { addAlarms, type Alarm, deadLetterAlarms, readerAlarms, WAITING_SECONDS_MAX } from './alarm';
@@ -7,7 +6,7 @@ import { annotatorAlarms } from './annotator';
 import { redeliverMetric } from './metrics';
 import type { NormalizedProps } from './normalized-props';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan';
-import type { Loop } from './strategy/definition';
+import { type Loop, readersOf } from './strategy/definition';
 import { STRATEGIES } from './strategy/index';
 import { targetDown, targetLoop } from './target-alarm';
 
@@ -23,19 +22,10 @@ export function createAlarms(
     ...annotatorAlarms(plan, loop.finalDlqAnnotator),
     ...loop.alarms,
     ...messageAgeAlarms(plan, loop),
-    ...readers(loop).flatMap(({ name, reader }) => readerAlarms(name, reader)),
+    ...readersOf(loop).flatMap(({ readerName, reader }) => readerAlarms(readerName, reader)),
     ...targetDown(plan, loop),
     ...(props.target.kind === 'lambda' ? targetLoop(scope, props.target.function) : []),
   ]);
-}
-
-/** The functions that read queues, with their names. */
-export function readers({ messageProcessor, stages, finalDlqAnnotator }: Loop): { readonly name: string; readonly reader: lambda.Function }[] {
-  return [
-    { name: 'message-processor', reader: messageProcessor },
-    ...stages.map(({ readerName, reader }) => ({ name: readerName, reader })),
-    { name: 'final-dlq-annotator', reader: finalDlqAnnotator },
-  ];
 }
 
 /**
@@ -47,12 +37,12 @@ function messageAgeAlarms(plan: Plan, loop: Loop): Alarm[] {
   // One that is older than all of them can make it is held up by something else.
   const expected = STRATEGIES[plan.strategy].expectedAgeSecondsMax(plan);
   const late = expected === 0 ? 0 : expected + WAITING_SECONDS_MAX;
-  return readers(loop).map(({ name, reader }) => {
+  return readersOf(loop).map(({ readerName, reader }) => {
     // Only the annotator reads from a queue with the inner retention.
     const retention = reader === loop.finalDlqAnnotator ? INNER_RETENTION : plan.sourceRetention;
     const early = RETENTION_SHARE * retention.toSeconds();
     return {
-      name: `${name}-sees-old-messages`,
+      name: `${readerName}-sees-old-messages`,
       severity: 'page',
       description:
         late > early

@@ -6,7 +6,7 @@ import type { Construct } from 'constructs';
 import { isUnconditional } from './alarm';
 import { lambdaMetric, PERIOD, redeliverMetric, redeliverMetricBy, redeliverMetricSum } from './metrics';
 import type { Plan } from './plan';
-import type { Loop } from './strategy/definition';
+import { type Loop, readersOf } from './strategy/definition';
 
 const HALF = { width: 12, height: 7 };
 const WHOLE = { width: 24, height: 5 };
@@ -179,15 +179,14 @@ function target({ messageProcessor }: Loop): cloudwatch.IWidget {
   });
 }
 
-function health({ messageProcessor, stages, finalDlqAnnotator }: Loop): cloudwatch.IWidget {
-  const all = [messageProcessor, ...stages.map(({ reader }) => reader), finalDlqAnnotator];
+function health(loop: Loop): cloudwatch.IWidget {
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Functions: errors, throttles, sends not confirmed',
-    left: all.flatMap((each) => [
-      lambdaMetric('Errors', each).with({ label: `errors: ${each.node.id}` }),
-      lambdaMetric('Throttles', each).with({ label: `throttles: ${each.node.id}` }),
-      redeliverMetric('NotConfirmed', each, SUM, `not confirmed: ${each.node.id}`),
+    left: readersOf(loop).flatMap(({ reader }) => [
+      lambdaMetric('Errors', reader).with({ label: `errors: ${reader.node.id}` }),
+      lambdaMetric('Throttles', reader).with({ label: `throttles: ${reader.node.id}` }),
+      redeliverMetric('NotConfirmed', reader, SUM, `not confirmed: ${reader.node.id}`),
     ]),
     leftYAxis: { min: 0 },
   });

@@ -2,9 +2,8 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as logs from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 
-import { readers } from './alarms';
 import type { Plan } from './plan';
-import type { Loop } from './strategy/definition';
+import { type Loop, readersOf } from './strategy/definition';
 
 /** The questions that are asked most, by the names of their queries; docs/operate/logs.md has these and more. */
 const QUERIES: Readonly<Record<string, string>> = {
@@ -17,7 +16,7 @@ const QUERIES: Readonly<Record<string, string>> = {
 
 /** Saves queries for CloudWatch Logs Insights, in a folder with the deployment's name. Only running one costs something. */
 export function saveQueries(scope: Construct, { names }: Plan, loop: Loop): void {
-  const logGroupNames = readers(loop).map(({ reader }) => logGroupNameOf(reader));
+  const logGroupNames = readersOf(loop).map(({ reader }) => logGroupNameOf(reader));
   Object.entries(QUERIES).forEach(([name, queryString], index) => {
     new logs.CfnQueryDefinition(scope, `Query${index}`, { name: `${names.prefix}/${name}`, queryString, logGroupNames });
   });

@@ -90,13 +90,26 @@ export interface Loop extends DeadLetterQueues {
   readonly graphs: LoopGraphs;
 }
 
+/** A function that reads a queue. */
+export interface QueueReader {
+  readonly reader: lambda.Function;
+  readonly readerName: string;
+}
+
 /** A queue that only this strategy has, and its reader. */
-export interface Stage {
+export interface Stage extends QueueReader {
   readonly queue: sqs.Queue;
   /** The display name. */
   readonly title: string;
-  readonly reader: lambda.Function;
-  readonly readerName: string;
+}
+
+/** The functions that read queues. */
+export function readersOf({ messageProcessor, stages, finalDlqAnnotator }: Loop): QueueReader[] {
+  return [
+    { readerName: 'message-processor', reader: messageProcessor },
+    ...stages,
+    { readerName: 'final-dlq-annotator', reader: finalDlqAnnotator },
+  ];
 }
 
 /** Metrics and graphs of a strategy on the dashboard. */
