@@ -59,8 +59,9 @@ impl<Q: QueueSender> DelayedResend<Q> {
     pub(super) async fn keep<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
-        Unsent { failed, given_up }: Unsent,
+        unsent: Unsent,
     ) -> Vec<Confirmed> {
+        let Unsent { failed, given_up } = unsent;
         let now = context.outbox.now();
         let hand_offs = failed.into_iter().map(|message| self.hand_off(message, now)).collect();
         let (mut done, verdicts) = join!(

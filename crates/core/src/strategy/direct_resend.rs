@@ -33,8 +33,9 @@ impl<Q: QueueSender> Redelivery<Q> {
     pub(super) async fn keep<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
-        Unsent { failed, given_up }: Unsent,
+        unsent: Unsent,
     ) -> Vec<Confirmed> {
+        let Unsent { failed, given_up } = unsent;
         let mut routes = Routes::default();
         given_up.into_iter().for_each(|given_up| routes.give_up(given_up.verdict));
         let now = context.outbox.now();

@@ -122,8 +122,9 @@ impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
     pub(super) async fn keep<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
-        Unsent { failed, mut given_up }: Unsent,
+        unsent: Unsent,
     ) -> Vec<Confirmed> {
+        let Unsent { failed, mut given_up } = unsent;
         let now = context.outbox.now();
         let Decided { hidings, given_up: newly } = decide_all(self, context.policy, failed, now);
         given_up.extend(newly);

@@ -73,8 +73,9 @@ impl<Q: QueueSender + VisibilityControl> Visibility<Q> {
     pub(super) async fn keep<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
-        Unsent { failed, mut given_up }: Unsent,
+        unsent: Unsent,
     ) -> Vec<Confirmed> {
+        let Unsent { failed, mut given_up } = unsent;
         let decided = decide_all(self, context.policy, failed, context.outbox.now());
         let Decided { hidings, given_up: newly } = decided;
         given_up.extend(newly);
