@@ -72,18 +72,38 @@ impl Notifier for Topic {
     }
 }
 
-#[test]
-fn an_environment_remembers_a_bounded_number_of_causes() {
+fn notices() -> Notices<Topic> {
     let about = About { deployment: "final-dlq".to_owned(), source: "--queue final-dlq".to_owned() };
-    let notices = Notices::new(Topic, about);
-    let death = |n: usize| DeathNotice {
+    Notices::new(Topic, about)
+}
+
+/// A death of the n-th cause.
+fn death(n: usize) -> DeathNotice {
+    DeathNotice {
         death: Death::new(at(0), &format!("cause-{n}"), "id"),
         error_type: "RETRY_ATTEMPT_EXCEEDED".to_owned(),
         last_error: None,
-    };
+    }
+}
+
+#[test]
+fn an_environment_remembers_a_bounded_number_of_causes() {
+    let notices = notices();
     let deaths: Vec<_> = (0..CAUSES_MAX).map(death).collect();
     assert_eq!(notices.take_due(&deaths, at(0)).len(), CAUSES_MAX);
     assert_eq!(notices.take_due(&[death(0)], at(1)), [], "it is known");
     assert_eq!(notices.take_due(&[death(CAUSES_MAX)], at(1)).len(), 1);
     assert_eq!(lock(&notices.memory).causes.len(), 1);
+}
+
+/// Another batch may have filled the memory while the notice was under way.
+#[test]
+fn a_refused_notice_of_a_cause_that_was_forgotten_meanwhile_is_sent_after_the_pause() {
+    let notices = notices();
+    let refused = notices.take_due(&[death(0)], at(0));
+    let others: Vec<_> = (1..=CAUSES_MAX).map(death).collect();
+    assert_eq!(notices.take_due(&others, at(1)).len(), 1, "it has forgotten all before the last one");
+    lock(&notices.memory).postpone(refused.clone().into_iter(), at(2));
+    assert_eq!(notices.take_due(&[], at(61)), []);
+    assert_eq!(notices.take_due(&[], at(62)), refused);
 }
