@@ -3,7 +3,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use redeliver_core::archive::gzip;
 use redeliver_core::message::metadata::parse_rfc3339;
-use redeliver_core::ports::ObjectStore as _;
+use redeliver_core::ports::{Fault, ObjectStore, Page};
 use redeliver_embedded::{BucketRequest, Injection, MemoryBucket, VirtualClock};
 use redeliver_testing::dead_letters::{foreign, record};
 
@@ -136,6 +136,49 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
     assert_eq!(left_out, expected.map(|(key, why)| LeftOut { key, why: why.to_owned() }));
 }
 
+/// A bucket whose objects of one message are in Glacier, and those of another gone since they were listed.
+#[derive(Clone, Default)]
+struct Cold(MemoryBucket);
+
+impl ObjectStore for Cold {
+    async fn create(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
+        self.0.create(key, content).await
+    }
+}
+
+impl ReadableStore for Cold {
+    async fn read(&self, key: &str) -> Result<Option<Vec<u8>>, EntryError> {
+        match key {
+            _ if key.contains("id-1") => Err(EntryError::new(Fault::Sender, "InvalidObjectState")),
+            _ if key.contains("id-2") => Ok(None),
+            _ => self.0.read(key).await,
+        }
+    }
+
+    async fn list(&self, listing: Listing<'_>) -> Result<Page, EntryError> {
+        self.0.list(listing).await
+    }
+}
+
+/// Otherwise one object with a lifecycle rule would keep all others from being read.
+#[test]
+fn an_object_that_is_in_glacier_or_gone_is_left_out_and_the_others_are_read() {
+    let (clock, store) = (clock(), Cold::default());
+    for number in 1..=3 {
+        die(&clock, &store.0, DLQ, &format!("2026-11-27T00:00:0{number}Z"), number);
+    }
+    let prefix = Prefix::new("kept").unwrap();
+    let archive = ArchiveBucket { store, clock: clock.clone(), prefix, deployment: None };
+    let found = clock.block_on(archive.find(Period::default())).unwrap();
+    let keys: Vec<_> = found.deaths.iter().map(ArchivedDeath::key).collect();
+    let mut output = Vec::new();
+    let left_out = clock.block_on(archive.read(found.deaths, &mut output, &|_| {})).unwrap();
+    assert_eq!(lines(&output), [line(3)]);
+    let frozen = "it is in a storage class that cannot be read; restore it first";
+    let expected = [(&keys[0], frozen), (&keys[1], "it is gone since it was listed")];
+    assert_eq!(left_out, expected.map(|(key, why)| LeftOut { key: key.clone(), why: why.to_owned() }));
+}
+
 #[test]
 fn a_refused_request_ends_it_and_names_the_right_and_a_lost_answer_does_not() {
     let clock = clock();
@@ -205,6 +248,24 @@ fn a_purged_message_is_written_once_and_not_beside_the_annotators_object() {
     let foreign_death =
         Death::new(foreign.message.sent_at, &foreign.fingerprint, &foreign.message.sqs_message_id);
     assert!(keys.contains(&key) && keys.contains(&layout(DLQ).key(&foreign_death)));
+}
+
+/// Purged next, it would be nowhere.
+#[test]
+fn nothing_may_be_deleted_whose_object_is_no_dead_letter() {
+    let clock = clock();
+    let record = DeadLetterRecord::new(foreign("text", 1));
+    let key = layout(DLQ).key(&record.death());
+    let cut_off = gzip(&ArchivedMessage::new(&record.message))[..40].to_vec();
+    for content in [b"CANARY".to_vec(), Vec::new(), cut_off] {
+        let store = MemoryBucket::default();
+        put(&clock, &store, &key, content.clone());
+        let mut backup = BucketBackup::new(archive(&store, &clock), DLQ.to_owned());
+        let refused = clock.block_on(backup.keep(std::slice::from_ref(&record))).unwrap_err();
+        let why = format!("{key} is there and is not a dead letter: name a file with --backup");
+        assert_eq!(refused.to_string(), why, "{content:?}");
+        assert_eq!(store.objects()[&key], content, "it stays as it is");
+    }
 }
 
 #[test]

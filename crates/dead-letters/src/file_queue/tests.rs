@@ -192,3 +192,12 @@ fn what_is_hidden_for_longer_stays_hidden_and_what_is_given_back_comes_out_again
         assert_eq!(ids(&receive().await), ["sqs-2"]);
     });
 }
+
+/// An audit of an archive must not call itself complete without them.
+#[test]
+fn what_could_not_be_read_into_a_file_counts_as_unreadable_beside_its_bad_lines() {
+    let content = archived(&foreign("x", 1)) + "no\n";
+    let queue = queue_of(content.as_bytes()).with_unreadable(["one", "another"].map(str::to_owned));
+    let (found, coverage) = read(&queue);
+    assert_eq!((ids(&found), coverage.unreadable, coverage.complete), (vec!["sqs-1"], 3, false));
+}
