@@ -243,6 +243,14 @@ fn an_edit_that_changes_nothing_is_no_edit() {
     assert!(!send_back.edited);
 }
 
+/// The console's plan of an edit shows only those that it changes.
+#[test]
+fn a_message_that_an_edit_does_not_change_stays_if_only_edited_ones_go() {
+    let edited_only = |edit| Plan { edited_only: true, ..plan(edit) }.decide(&valid()).unwrap();
+    assert_eq!(edited_only("."), Verdict::Stays(Reason::NotEdited));
+    assert_eq!(edited_only(".body.data.fixed = 1"), plan(".body.data.fixed = 1").decide(&valid()).unwrap());
+}
+
 #[test]
 fn an_edit_may_mend_an_invalid_message_and_its_result_is_validated() {
     let invalid = record(&format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":[]}}"#));
