@@ -3,6 +3,7 @@ mod attributes;
 mod failing_sends;
 mod later_version;
 mod notices;
+mod on_aws;
 mod records;
 mod redriven;
 mod spans;
