@@ -149,3 +149,63 @@ pub fn describe_wait(progress: Progress) -> Option<String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use aws_config::BehaviorVersion;
+    use redeliver_core::message::Timestamp;
+    use redeliver_dead_letters::{ArchivedMessage, FileQueue};
+    use redeliver_testing::dead_letters::record;
+
+    use super::*;
+
+    const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
+    const SOURCE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
+
+    fn queue(arn: &str) -> SqsQueue {
+        let config = aws_sdk_sqs::Config::builder().behavior_version(BehaviorVersion::latest()).build();
+        SqsQueue::new(aws_sdk_sqs::Client::from_conf(config), "http://127.0.0.1:9", arn)
+    }
+
+    /// A file with a dead letter of the DLQ.
+    fn file() -> DeadLetters {
+        let mut message = record("NON_RETRYABLE_ERROR", "x", 1);
+        message.queue_arn = DLQ.to_owned();
+        let mut file = tempfile::tempfile().unwrap();
+        writeln!(file, "{}", serde_json::to_string(&ArchivedMessage::new(&message)).unwrap()).unwrap();
+        let opened = FileQueue::open(file, "dead.jsonl", "file:/dead.jsonl", Timestamp::UNIX_EPOCH);
+        DeadLetters::File(opened.unwrap())
+    }
+
+    #[test]
+    fn a_run_keeps_to_its_pace_and_watches_only_what_can_fail_again_and_come_back() {
+        let (dlq, file, to, plan) = (DeadLetters::Queue(queue(DLQ)), file(), queue(SOURCE), Plan::default());
+        for (from, is_consumed, watched, can_come_back) in
+            [(&dlq, true, 7, true), (&dlq, false, 0, true), (&file, true, 0, false), (&file, false, 0, false)]
+        {
+            let pace =
+                Pace { rate: Some(3), watch_seconds: 7, stop_after_failures_percent: 9, into_paused: true };
+            let (interrupted, progress) = (&|| false, &|_| {});
+            let task =
+                RedriveTask { from, to: &to, plan: &plan, pace, max: 11, is_consumed, interrupted, progress };
+            let engine = task.engine();
+            let Limits { rate, max, stop_after_failures_percent, watch } = engine.limits;
+            assert_eq!((rate, max, stop_after_failures_percent), (Some(3), 11, 9));
+            assert_eq!((watch.as_secs(), engine.can_come_back), (watched, can_come_back), "{is_consumed}");
+        }
+    }
+
+    /// They would be in the DLQ twice.
+    #[test]
+    fn dead_letters_are_not_sent_to_the_queue_that_they_are_in_or_were_read_from() {
+        let checked = |from: &DeadLetters, to| check_destination(from, to).map_err(|error| error.to_string());
+        let (dlq, file) = (DeadLetters::Queue(queue(DLQ)), file());
+        let itself = "--to names the DLQ itself; name the source queue";
+        assert_eq!(checked(&dlq, DLQ), Err(itself.to_owned()));
+        let read_from = "--to names the queue that dead.jsonl was read from; name the source queue";
+        assert_eq!(checked(&file, DLQ), Err(read_from.to_owned()));
+        assert_eq!((checked(&dlq, SOURCE), checked(&file, SOURCE)), (Ok(()), Ok(())));
+    }
+}
