@@ -256,3 +256,27 @@ fn errors_show_hostile_input_safely() {
         assert!(said.contains(shown) && !said.contains(hostile), "{index}: {said}");
     }
 }
+
+/// Only the journal of the other command knows what it has sent: all of that would be sent again.
+#[test]
+fn a_file_that_send_has_begun_to_send_is_refused_by_redrive_and_the_other_way_round() {
+    for (journal, begun_by, refused) in [
+        ("dead.jsonl.sent", "redeliver send --backup", ["redrive", "dead.jsonl", "--to", "orders"]),
+        ("dead.jsonl.redriven", "redeliver redrive", ["send", "--backup", "dead.jsonl", "--queue=orders"]),
+    ] {
+        let folder = tempfile::tempdir().expect("the temporary folder is writable");
+        let file = folder.path().join("dead.jsonl");
+        redeliver_dead_letters::files::replace(&file, b"").expect("the file is writable");
+        redeliver_dead_letters::files::replace(&folder.path().join(journal), b"")
+            .expect("the journal is writable");
+        let file = file.to_str().expect("UTF-8");
+        let arguments = refused.map(|argument| if argument == "dead.jsonl" { file } else { argument });
+        for options in [&[][..], &["--apply"]] {
+            let output = run(&[&arguments, options].concat(), "http://127.0.0.1:9", None);
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{told}");
+            let why = format!("`{begun_by}` has begun to send this file, and only its journal {file}");
+            assert!(told.contains(&why), "{told}");
+        }
+    }
+}

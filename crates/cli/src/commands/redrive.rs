@@ -269,3 +269,41 @@ fn print(arguments: &Arguments, report: &RedriveReport, missing: &[String]) -> R
         ending => ending.code(),
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn arguments(given: &[&str]) -> Arguments {
+        let Program { arguments } = clap::Parser::parse_from([&["redrive"], given].concat());
+        arguments
+    }
+
+    /// Another one would send all of the file again.
+    #[test]
+    fn all_redrives_of_a_file_to_a_queue_have_the_journal_beside_it_whatever_they_select() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("dead.jsonl");
+        redeliver_dead_letters::files::replace(&file, b"").unwrap();
+        let name = file.to_str().unwrap();
+        let ids =
+            [&[][..], &["--ids", "a"], &["--group", "g"], &["--max", "1"], &["--edit", ".body.data.n = 1"]]
+                .map(|options| {
+                    let arguments = arguments(&[&[name, "--to", "orders"], options].concat());
+                    let id = id_of(&arguments, "file", "queue");
+                    assert_eq!(journal_path(&arguments, &id), folder.path().join("dead.jsonl.redriven"));
+                    id
+                });
+        assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), 1, "{ids:?}");
+        let all = arguments(&[name, "--to", "orders"]);
+        assert_ne!(id_of(&all, "file", "another queue"), ids[0]);
+        let named = arguments(&[name, "--to", "orders", "--journal", "own.jsonl"]);
+        assert_eq!(journal_path(&named, &ids[0]), Path::new("own.jsonl"));
+    }
+}
