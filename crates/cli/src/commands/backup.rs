@@ -61,3 +61,29 @@ impl BackupWriter for Backup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use redeliver_aws::start::sqs_client;
+
+    use super::*;
+
+    /// The name of a deleted bucket is free for anybody, who would get the payloads.
+    #[tokio::test]
+    async fn a_backup_goes_to_no_bucket_but_the_queues_accounts_or_that_of_the_account_that_is_named() {
+        let endpoint = "http://127.0.0.1:9".to_owned();
+        let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint));
+        let client = sqs_client(&connection.sdk_config(None).await.unwrap());
+        let arn = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
+        let queue = SqsQueue::new(client, "http://127.0.0.1:9/123456789012/orders-final-dlq", arn);
+        for (bucket_owner, expected) in [(None, "123456789012"), (Some("444455556666"), "444455556666")] {
+            let options = BucketOwnerArgs { bucket_owner: bucket_owner.map(|id| id.parse().unwrap()) };
+            let place = BackupPlace::of(Path::new("s3://letters")).unwrap();
+            let Backup::Bucket(bucket) = place.open(&connection, &queue, options).await.unwrap() else {
+                panic!("it is a bucket");
+            };
+            let (bucket, owner) = (format!("{bucket:?}"), format!("owner: Some(\"{expected}\")"));
+            assert!(bucket.contains(&owner), "{owner} in {bucket}");
+        }
+    }
+}
