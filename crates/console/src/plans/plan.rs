@@ -352,6 +352,24 @@ mod tests {
         assert_eq!((plans, damaged[0].to_string(), damaged.len()), (Vec::new(), why, 1));
     }
 
+    /// `redrive FILE` and `send --backup` look for it beside each backup, and the run begins the others' by itself.
+    #[test]
+    fn the_journal_of_a_restore_is_beside_the_first_of_its_backups() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let deletion = plan(Action::Delete, &["a"]);
+        let [first, second] = [(); 2].map(|()| {
+            let backup = deletion.backup(folder);
+            replace(&backup, b"").unwrap();
+            backup
+        });
+        let restore = plan(Action::Restore { to: "arn".to_owned(), deletion: deletion.id.clone() }, &["a"]);
+        assert_eq!(restore.backups(folder), [first.clone(), second]);
+        let name = format!("redeliver-deleted-{}-1.jsonl.redriven", deletion.id);
+        assert_eq!(restore.journal(folder), folder.join(name));
+        assert_eq!(restore.journal(folder), journal_of_redrive(&first));
+    }
+
     #[test]
     fn each_run_has_a_backup_of_its_own() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,7 @@
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::time::Duration;
 
+use redeliver_operator::file_journals::journal_of_redrive;
 use redeliver_operator::queues::{Connection, OneQueue};
 
 use super::*;
@@ -274,4 +276,62 @@ fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
         "This plan has restored messages, or may have, so it cannot be cancelled."
     );
     assert!(restore.path(folder).exists());
+}
+
+/// An endpoint that answers every request as SQS does about the source queue, which is empty.
+fn sqs() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let attributes = serde_json::json!({
+        "QueueArn": FROM.replace("-final-dlq", ""),
+        "ApproximateNumberOfMessages": "0",
+        "ApproximateNumberOfMessagesNotVisible": "0",
+        "ApproximateNumberOfMessagesDelayed": "0",
+    });
+    let body =
+        serde_json::json!({ "QueueUrl": format!("{endpoint}/orders"), "Attributes": attributes }).to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            let mut reader = BufReader::new(&stream);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {}
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+            reader.read_exact(&mut vec![0; length.parse().unwrap()]).unwrap();
+            let length = body.len();
+            let answer =
+                format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+            (&stream).write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    endpoint
+}
+
+/// Otherwise `redeliver redrive` would send once more what the restore has sent of the second backup.
+#[tokio::test]
+async fn a_restore_begins_a_journal_beside_each_backup_and_no_other_command_sends_one_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
+    let deletion = plan(Action::Delete, "a");
+    let backups = [(); 2].map(|()| {
+        let backup = deletion.backup(folder.path());
+        redeliver_dead_letters::files::replace(&backup, b"").unwrap();
+        backup
+    });
+    let to = FROM.replace("-final-dlq", "");
+    let restore = plan(Action::Restore { to: to.clone(), deletion: deletion.id }, "a");
+    runner.show(restore.clone());
+    start_at(&sqs(), &runner, &restore.id, Wanted::default()).unwrap();
+    while runner.running().is_some() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let outcome = runner.started(FROM).0.remove(0).outcome.unwrap();
+    assert!(outcome.finished, "{outcome:?}");
+    for journal in backups.map(|backup| journal_of_redrive(&backup)) {
+        let open =
+            |id: &str| Journal::open(&journal, id, FROM, &to).map(drop).map_err(|error| error.to_string());
+        assert!(journal.exists(), "{}", journal.display());
+        assert_eq!(open(&restore.id), Ok(()));
+        assert!(open("of redrive FILE").unwrap_err().contains("belongs to another redrive"));
+    }
 }
