@@ -107,6 +107,24 @@ async fn exported_spans_name_their_function() {
 }
 
 #[tokio::test]
+async fn the_spans_of_all_functions_of_a_process_are_exported_together() {
+    let mut collector = Collector::start().await;
+    let names = ["orders-message-processor", "orders-final-dlq-annotator"];
+    let functions: Vec<_> = names.map(|name| (name.to_owned(), observer())).into();
+    let running = export(&collector.address, NEVER).start(functions.clone());
+    for (_, observer) in &functions {
+        record_batch(observer);
+    }
+    running.finish(&SystemClock).await;
+    let [resource] = <[_; 1]>::try_from(collector.next().await.resource_spans).unwrap();
+    let spans = resource.scope_spans[0].spans.iter().map(|span| labels(&span.attributes)).collect::<Vec<_>>();
+    assert_eq!(spans.len(), 2, "{spans:?}");
+    for (span, name) in spans.iter().zip(names) {
+        assert!(span.ends_with(&format!("redeliver.function={name}")), "{span}");
+    }
+}
+
+#[tokio::test]
 async fn spans_are_exported_at_each_interval_and_only_once() {
     let mut collector = Collector::start().await;
     let observer = observer();
