@@ -22,6 +22,7 @@ use crate::site::Site;
 use crate::url::encoded;
 
 pub(crate) const NOT_LOOKED: &str = "The queue was not read yet: open \"Dead letters\" first.";
+
 /// A request at one of the site's deployments.
 #[derive(Clone, Debug)]
 pub(crate) struct AtDeployment {
@@ -86,6 +87,11 @@ impl AtDeployment {
     /// The address of a dead letter's page.
     pub(crate) fn letter_path(&self, sqs_message_id: &str) -> String {
         self.path(&format!("letters/{}", encoded(sqs_message_id)))
+    }
+
+    /// The address of a cause's page.
+    pub(crate) fn cause_path(&self, fingerprint: &str) -> String {
+        self.path(&format!("causes/{}", encoded(fingerprint)))
     }
 
     /// The last snapshot of the dead letters.

@@ -3,8 +3,6 @@
 use maud::{Markup, html};
 use redeliver_operator::{dead_letter, markup};
 
-use crate::pages::dead_letters::CAUSES;
-
 /// The style of all pages, of a dead letter's story, and of the console.
 pub(crate) fn style() -> String {
     [markup::STYLE, dead_letter::STYLE, include_str!("console.css")].concat()
@@ -16,6 +14,9 @@ pub(crate) const SCRIPT: &str = include_str!("console.js");
 /// Nothing is loaded from another site, no page contains a script or a style, and no site may frame a page.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
      img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// The id of the table of causes, which a page with one offers to skip to.
+pub(crate) const CAUSES: &str = "causes";
 
 /// The pages of a deployment that the navigation names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -265,6 +265,7 @@ fn named_deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use redeliver_testing::layers::first_import_up;
 
     use super::*;
 
@@ -297,5 +298,29 @@ mod tests {
         assert_eq!(why, "--metrics is for one deployment: start a console for each --stack");
         assert!(with(&["--stack", "a"]).unwrap().is_some());
         assert!(Program::try_parse_from(url.iter().chain(&["--fleet"])).is_err());
+    }
+
+    #[test]
+    fn a_module_imports_only_from_floors_below() {
+        let floors = [
+            "background url guard layout server_sent_events",
+            "error session status_poll",
+            "request dead_letters::selection dead_letters::spool dead_letters::text_search",
+            "dead_letters::snapshot",
+            "dead_letters::facets dead_letters::reading plans::plan",
+            "dead_letters plans::command plans::decide plans::outcome",
+            "plans::run",
+            "plans::runner",
+            "plans deployment",
+            "site",
+            "extract",
+            "pages::diff pages::edit pages::facets pages::fleet pages::letter_links pages::selected pages::start_form \
+             pages::status",
+            "pages::bulk_edit pages::cause pages::dead_letter pages::dead_letters pages::pause",
+            "pages::plans",
+            "pages",
+            "router",
+        ];
+        assert_eq!(first_import_up(concat!(env!("CARGO_MANIFEST_DIR"), "/src"), &floors), None);
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod facets;
 pub(crate) mod fleet;
+pub(crate) mod letter_links;
 pub(crate) mod pause;
 pub(crate) mod plans;
 pub(crate) mod selected;

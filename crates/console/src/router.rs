@@ -237,7 +237,7 @@ async fn note_cause(
     InForm(cause::NoteForm { note, remove }): InForm<cause::NoteForm>,
 ) -> Answer {
     at.check_queue()?;
-    let path = cause::path(&at, &id);
+    let path = at.cause_path(&id);
     let write = move |at: &AtDeployment| {
         let note = remove.is_none().then_some(note.as_str());
         at.reading.set_note(&at.from, &*at.snapshot()?, &id, note, SystemClock.now())

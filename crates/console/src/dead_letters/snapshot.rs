@@ -21,6 +21,8 @@ use crate::dead_letters::text_search::TextSearch;
 
 /// Characters of a headline in the list.
 const HEADLINE_MAX: usize = 200;
+/// Characters of a headline in a sentence.
+const HEADLINE_IN_SENTENCE_MAX: usize = 160;
 /// Characters of a tenant's or a function's name. A longer one is shortened, also in filters.
 const NAME_MAX: usize = 128;
 /// Messages that were received this often are left out of SQS's age metric ("Available CloudWatch metrics for Amazon
@@ -320,6 +322,17 @@ impl Snapshot {
             selected.letters.push(letter);
         }
         Ok(selected)
+    }
+
+    /// A selection in words: a cause by its headline, with its fingerprint beside it.
+    pub(crate) fn describe(&self, selection: &Selection) -> String {
+        let Some(group) = self.groups.iter().find(|group| group.fingerprint == selection.group) else {
+            return selection.words();
+        };
+        let headline = shortened(&group.headline, HEADLINE_IN_SENTENCE_MAX);
+        let cause = format!("the cause \u{201c}{headline}\u{201d} ({})", group.fingerprint);
+        let others = Selection { group: String::new(), ..selection.clone() };
+        if others.is_everything() { cause } else { format!("{cause}, {}", others.words()) }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
 use crate::extract::AtDeployment;
 use crate::pages::diff::diff;
 use crate::pages::edit::text_of;
-use crate::pages::plans::{link, staying, words};
+use crate::pages::letter_links::{link, staying};
 
 /// Examples that are shown.
 const EXAMPLES: usize = 3;
@@ -94,7 +94,7 @@ pub(crate) fn body(at: &AtDeployment, selection: &Selection) -> Result<Markup, F
     };
     Ok(html! {
         p {
-            (counted(selected as u64, "message")) ", " (words(&snapshot, selection)) ". One edit for all of them; those that "
+            (counted(selected as u64, "message")) ", " (snapshot.describe(selection)) ". One edit for all of them; those that "
             "it does not change stay where they are. Nothing is sent before you have seen the plan."
         }
         form method="post" action=(at.path("plans")) {

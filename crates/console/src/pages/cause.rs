@@ -14,10 +14,8 @@ use crate::dead_letters::facets::columns;
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
 use crate::extract::AtDeployment;
-use crate::pages::dead_letters::changed_since;
 use crate::pages::facets::facets;
-use crate::pages::selected::{actions, active_filters};
-use crate::url::encoded;
+use crate::pages::selected::{actions, active_filters, changed_since};
 
 /// Columns of the trend.
 const TREND: usize = 96;
@@ -35,11 +33,6 @@ pub(crate) struct NoteForm {
     pub(crate) remove: Option<String>,
 }
 
-/// The address of a cause's page.
-pub(crate) fn path(at: &AtDeployment, fingerprint: &str) -> String {
-    at.path(&format!("causes/{}", encoded(fingerprint)))
-}
-
 /// The title and the page of a cause. `selection` may narrow it to some of its messages.
 pub(crate) fn page(
     at: &AtDeployment,
@@ -54,7 +47,7 @@ pub(crate) fn page(
     let narrowed = Selection { group: String::new(), ..selection.clone() };
     let selection = Selection { group: fingerprint.to_owned(), ..selection.clone() };
     let letters = snapshot.select(&selection)?.letters;
-    let path = path(at, fingerprint);
+    let path = at.cause_path(fingerprint);
     let body = html! {
         p class="remark" { code { (group.error_type) } " " code { (fingerprint) } }
         p { (in_words(&snapshot, group, &letters, &narrowed)) }

@@ -8,7 +8,6 @@ use serde::Deserialize;
 
 use crate::dead_letters::selection::Selection;
 use crate::extract::AtDeadLetter;
-use crate::pages::cause;
 use crate::pages::selected::plan_forms;
 
 /// The parameters of the page.
@@ -35,7 +34,7 @@ pub(crate) fn body(one: &AtDeadLetter, parameters: &Parameters) -> Result<Markup
         div class="actions" {
             @if showing.reveal { a href=(one.path()) { "Mask values" } }
             @else { a href={(one.path()) "?reveal=1"} { "Reveal values" } }
-            a href=(cause::path(at, &letter.fingerprint)) { "Its cause" }
+            a href=(at.cause_path(&letter.fingerprint)) { "Its cause" }
             @if !at.site.guard.read_only {
                 (plan_forms(at, &of_message, "Plan to send it back", "Plan to delete it"))
                 a href={(one.path()) "/edit"} { "Edit and send back" }

@@ -16,14 +16,12 @@ use crate::dead_letters::facets::{OfCause, by_cause, columns};
 use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection};
 use crate::dead_letters::snapshot::{DeadLetter, Selected, Snapshot};
 use crate::extract::AtDeployment;
-use crate::pages::cause;
+use crate::layout::CAUSES;
 use crate::pages::facets::facets;
-use crate::pages::selected::{actions, active_filters, filters};
+use crate::pages::selected::{actions, active_filters, changed_since, filters};
 
 /// Messages a page.
 const ON_A_PAGE: usize = 100;
-/// The id of the table of causes.
-pub(crate) const CAUSES: &str = "causes";
 /// Causes that are shown.
 const CAUSES_MAX: usize = 200;
 /// Causes that are shown while the queue is read.
@@ -137,18 +135,6 @@ fn found(
     })
 }
 
-/// A warning if a plan has changed the queue since the look.
-pub(crate) fn changed_since(at: &AtDeployment, snapshot: &Snapshot) -> Markup {
-    html! {
-        @if at.runner.has_run_since(snapshot.taken_at) {
-            p class="warning" {
-                "A plan has changed the queue since this look, and some of these messages are gone. Look again before you \
-                 plan."
-            }
-        }
-    }
-}
-
 /// The first line: how much of what, and what to do now.
 fn in_words(
     at: &AtDeployment,
@@ -174,7 +160,7 @@ fn in_words(
         }
         ". "
         @if causes.len() > 1 { "Begin with the first cause." }
-        @else if let [only] = causes { a href=(cause::path(at, &only.group.fingerprint)) { "Look at its cause" } "." }
+        @else if let [only] = causes { a href=(at.cause_path(&only.group.fingerprint)) { "Look at its cause" } "." }
         @else { "Take a filter away to see more." }
     }
 }
@@ -224,7 +210,7 @@ fn cause_table(
                 tbody { @for Cause { group, selected, is_new, note } in causes.iter().take(CAUSES_MAX) {
                     tr {
                         td {
-                            a href=(selection.address(&cause::path(at, &group.fingerprint))) { bdi { (group.headline) } }
+                            a href=(selection.address(&at.cause_path(&group.fingerprint))) { bdi { (group.headline) } }
                             @if *is_new { " " strong class="new" { "new" } }
                             div class="details" {
                                 code { (group.error_type) }

@@ -4,11 +4,11 @@ use maud::{Markup, html};
 use redeliver_aws::SystemClock;
 use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::ports::Clock as _;
-use redeliver_dead_letters::redrive::{DiedAgain, JournalCounts, RedriveReport};
+use redeliver_dead_letters::redrive::{DiedAgain, JournalCounts};
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::open_backups;
 use redeliver_operator::markup::moment;
-use redeliver_operator::terminal::escape::{escaped_lines, shortened};
+use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::units::{counted, grouped};
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::Snapshot;
 use crate::extract::AtDeployment;
 use crate::pages::bulk_edit::{self, BulkEdit};
-use crate::pages::cause;
+use crate::pages::letter_links::{link, links, staying};
 use crate::pages::start_form::form;
 use crate::plans::command::{Command, command};
 use crate::plans::decide::{Decided, decide};
@@ -53,8 +53,6 @@ impl PlanForm {
     }
 }
 
-/// Characters of a cause in a sentence.
-const CAUSE_MAX: usize = 160;
 /// Messages that are listed.
 const LISTED: usize = 100;
 
@@ -72,11 +70,11 @@ pub(crate) fn make(at: &AtDeployment, asked: &PlanForm) -> Result<Plan, Failure>
         },
         _ => return Err("a plan is to send back or to delete".into()),
     };
-    let selected = snapshot.select(&asked.selection)?.letters;
-    if asked.body.is_some() && selected.len() != 1 {
+    let letters = snapshot.select(&asked.selection)?.letters;
+    if asked.body.is_some() && letters.len() != 1 {
         return Err("an edited body is for one message".into());
     }
-    let ids: Vec<_> = selected.iter().map(|letter| letter.sqs_message_id.clone()).collect();
+    let ids: Vec<_> = letters.iter().map(|letter| letter.sqs_message_id.clone()).collect();
     let going = decide(&snapshot, &action, &ids, &at.site.schema)?.going;
     let is_edited = asked.body.is_some() || asked.action == "edit";
     if is_edited && going.is_empty() {
@@ -85,19 +83,8 @@ pub(crate) fn make(at: &AtDeployment, asked: &PlanForm) -> Result<Plan, Failure>
     // If no message can go, the plan has all of them, and its page says why each stays.
     let messages = if going.is_empty() { ids } else { going };
     let given = asked.selection.given().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let words = words(&snapshot, &asked.selection);
-    Ok(Plan::new(rfc3339(SystemClock.now()), &at.from, action, words, given, messages))
-}
-
-/// The selection in words: a cause by what happened, with its fingerprint beside it.
-pub(crate) fn words(snapshot: &Snapshot, selection: &Selection) -> String {
-    let Some(group) = snapshot.groups.iter().find(|group| group.fingerprint == selection.group) else {
-        return selection.words();
-    };
-    let cause = shortened(&group.headline, CAUSE_MAX);
-    let cause = format!("the cause \u{201c}{cause}\u{201d} ({})", group.fingerprint);
-    let others = Selection { group: String::new(), ..selection.clone() };
-    if others.is_everything() { cause } else { format!("{cause}, {}", others.words()) }
+    let selected = snapshot.describe(&asked.selection);
+    Ok(Plan::new(rfc3339(SystemClock.now()), &at.from, action, selected, given, messages))
 }
 
 /// The list of plans that were started.
@@ -250,23 +237,6 @@ fn backups(at: &AtDeployment, plan: &Plan) -> Markup {
     html! { ul { @for path in plan.backups(&at.runner.folder) { li { code { (escaped_lines(&path.display().to_string())) } } } } }
 }
 
-pub(crate) fn link(at: &AtDeployment, sqs_message_id: &str, words: &str) -> Markup {
-    html! { a href=(at.letter_path(sqs_message_id)) { code { (words) } } }
-}
-
-fn linked(at: &AtDeployment, ids: &[String]) -> Markup {
-    html! { @for (index, id) in ids.iter().enumerate() { @if index > 0 { ", " } (link(at, id, id)) } }
-}
-
-/// The reasons why messages would stay, each a row.
-pub(crate) fn staying(at: &AtDeployment, report: &RedriveReport) -> Markup {
-    html! {
-        @for (reason, (count, examples)) in &report.staying {
-            tr { th scope="row" { "stays: " (reason) } td class="number" { (grouped(*count)) } td { "e.g. " (linked(at, examples)) } }
-        }
-    }
-}
-
 /// The messages of the plan, each with its page.
 fn listed(at: &AtDeployment, snapshot: &Snapshot, going: &[String]) -> Markup {
     let first = going.iter().take(LISTED).filter_map(|id| snapshot.find(id));
@@ -396,7 +366,7 @@ fn again(at: &AtDeployment, started: &StartedPlan, ended_at: &str, all: &Journal
             }
             ul { @for DiedAgain { fingerprint, headline, count, examples } in died {
                 li {
-                    (grouped(*count)) ": " a href=(cause::path(at, fingerprint)) { bdi { (headline) } } ", e.g. " (linked(at, examples))
+                    (grouped(*count)) ": " a href=(at.cause_path(fingerprint)) { bdi { (headline) } } ", e.g. " (links(at, examples))
                 }
             } }
         }

@@ -1,10 +1,23 @@
-//! The filters of a selection, and the actions on all of its messages.
+//! The filters of a selection, the actions on all of its messages, and a warning if it is out of date.
 
 use maud::{Markup, html};
 use redeliver_operator::terminal::units::counted;
 
 use crate::dead_letters::selection::Selection;
+use crate::dead_letters::snapshot::Snapshot;
 use crate::extract::AtDeployment;
+
+/// A warning if a plan has changed the queue since the look.
+pub(crate) fn changed_since(at: &AtDeployment, snapshot: &Snapshot) -> Markup {
+    html! {
+        @if at.runner.has_run_since(snapshot.taken_at) {
+            p class="warning" {
+                "A plan has changed the queue since this look, and some of these messages are gone. Look again before you \
+                 plan."
+            }
+        }
+    }
+}
 
 /// The filters in use, each with a link to the page without it.
 pub(crate) fn active_filters(page: &str, selection: &Selection) -> Markup {
