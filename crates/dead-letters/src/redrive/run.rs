@@ -13,14 +13,13 @@ use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use super::ending::Ending;
 use super::journal::{Entry, Journal};
-use super::plan::Reason;
 use super::report::{Early, RedriveReport};
-use super::task::{Progress, Redrive};
+use super::task::Redrive;
 use crate::groups::written;
-use crate::{DeadLetterRecord, Failure, Reader};
+use crate::{Failure, Reader};
 use deletions::Deletions;
-use flow::{Flow, Going};
-use phase::Phase;
+use flow::Flow;
+use phase::{Phase, Portion};
 
 pub(super) struct Run<'r, 'a, D, S, C> {
     redrive: &'r Redrive<'a, D, S, C>,
@@ -32,27 +31,24 @@ pub(super) struct Run<'r, 'a, D, S, C> {
     sends_failed: u64,
     /// The earliest time of the next round, by the rate.
     next_round_at: Timestamp,
-    /// In this pass: to be sent, and visible to others before its turn came.
-    no_longer_hidden: u64,
-    /// The same in any pass since it was last waited for.
-    comes_out_again: bool,
+    /// Messages that were visible to others again before their turn came, since the run last waited for them.
+    reappeared_before_send: u64,
     /// Messages that waited with a delay in the source queue before the first was sent, if SQS says it.
     delayed_before: Option<u64>,
 }
 
 /// The reasons to end a pass through the DLQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pass {
+enum PassEnd {
     AllSeen,
     PilotIsOut,
-    /// And with it the run.
-    Ended,
+    RunIsOver,
 }
 
 impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, C> {
     pub(super) fn new(redrive: &'r Redrive<'a, D, S, C>, journal: &'r mut Journal) -> Self {
         let is_left = journal.not_deleted().next().is_some();
-        let phase = if is_left { Phase::Finish } else { Phase::of_sending(redrive.limits) };
+        let phase = if is_left { Phase::Finish } else { Phase::first_send(redrive.limits) };
         Self {
             redrive,
             journal,
@@ -61,8 +57,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             deletions: Deletions::default(),
             sends_failed: 0,
             next_round_at: redrive.clock.now(),
-            no_longer_hidden: 0,
-            comes_out_again: false,
+            reappeared_before_send: 0,
             delayed_before: None,
         }
     }
@@ -98,102 +93,94 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         Ok(self.report)
     }
 
-    /// Passes, until there is nothing left to do.
+    /// Carries out phase after phase.
     async fn work(&mut self) -> Result<(), Failure> {
-        loop {
-            let done_before = self.report.done();
-            match self.pass().await? {
-                Pass::Ended => return Ok(()),
-                // The phase changes with it, or each later pass would end at once: the pilot is out only once.
-                Pass::PilotIsOut => {
-                    self.phase = Phase::Rest;
-                    self.report.early =
-                        watch::watch(self.redrive, self.journal, &mut self.report, self.delayed_before)
-                            .await?;
-                }
-                Pass::AllSeen if self.phase == Phase::Finish => {
-                    self.phase = Phase::of_sending(self.redrive.limits);
-                }
-                Pass::AllSeen if self.is_done() => return Ok(()),
-                // Another pass takes the messages that were hidden from this one or failed in it, while that makes
-                // progress.
-                Pass::AllSeen if self.report.done() > done_before => {}
-                Pass::AllSeen if std::mem::take(&mut self.comes_out_again) => {
-                    self.report.early = watch::wait_for_what_is_hidden(self.redrive).await;
-                }
-                Pass::AllSeen => return Ok(()),
-            }
-            if self.report.early.is_some() {
-                return Ok(());
-            }
+        while let Some(next) = self.step().await? {
+            self.phase = next;
         }
+        Ok(())
     }
 
-    fn is_done(&self) -> bool {
-        self.report.is_covered() && self.deletions.left() == 0 && self.no_longer_hidden == 0
+    /// Carries out the phase and returns the next one; `None` at the end of the run.
+    async fn step(&mut self) -> Result<Option<Phase>, Failure> {
+        let next = match self.phase {
+            Phase::Finish => match self.pass().await? {
+                PassEnd::AllSeen => Phase::first_send(self.redrive.limits),
+                PassEnd::PilotIsOut | PassEnd::RunIsOver => return Ok(None),
+            },
+            Phase::Send(portion) => return self.send(portion).await,
+            Phase::Watch => {
+                let Self { redrive, journal, report, delayed_before, .. } = self;
+                report.early = watch::watch(redrive, journal, report, *delayed_before).await?;
+                Phase::Send(Portion::Rest)
+            }
+            Phase::Wait(portion) => {
+                self.reappeared_before_send = 0;
+                self.report.early = watch::wait_for_what_is_hidden(self.redrive).await;
+                Phase::Send(portion)
+            }
+        };
+        Ok(self.report.early.is_none().then_some(next))
+    }
+
+    /// Sends and deletes in one pass. Another one takes the messages that were hidden from it or failed in it, while that
+    /// makes progress.
+    async fn send(&mut self, portion: Portion) -> Result<Option<Phase>, Failure> {
+        let (done_before, reappeared_before) = (self.report.done(), self.reappeared_before_send);
+        let end = self.pass().await?;
+        let is_done = self.report.is_covered()
+            && self.deletions.left() == 0
+            && self.reappeared_before_send == reappeared_before;
+        Ok(match end {
+            PassEnd::PilotIsOut => Some(Phase::Watch),
+            PassEnd::AllSeen if is_done => None,
+            PassEnd::AllSeen if self.report.done() > done_before => Some(Phase::Send(portion)),
+            PassEnd::AllSeen if self.reappeared_before_send > 0 => Some(Phase::Wait(portion)),
+            PassEnd::AllSeen | PassEnd::RunIsOver => None,
+        })
     }
 
     /// Goes through the DLQ once. The last pass counts the messages that stay: it sees all of them again.
-    async fn pass(&mut self) -> Result<Pass, Failure> {
+    async fn pass(&mut self) -> Result<PassEnd, Failure> {
         self.deletions.start_pass();
         self.report.start_pass();
-        self.no_longer_hidden = 0;
         let mut reader = Reader::new(self.redrive.dlq, self.redrive.clock).await?;
         let outcome = self.go_through(&mut reader).await;
         self.report.coverage = Some(reader.finish().await);
-        // Only who has seen all of the DLQ may conclude from a message's absence that it is deleted.
-        if matches!(outcome, Ok(Pass::AllSeen)) && self.report.is_covered() {
+        // A message's absence proves its deletion only after a complete pass.
+        if matches!(outcome, Ok(PassEnd::AllSeen)) && self.report.is_covered() {
             self.deletions.forget_what_is_gone(self.journal, self.redrive.can_come_back)?;
         }
         outcome
     }
 
     /// Reads, sends and deletes at the same time. Whatever ends it, what is under way is finished first.
-    async fn go_through(&mut self, reader: &mut Reader<'a, D, C>) -> Result<Pass, Failure> {
+    async fn go_through(&mut self, reader: &mut Reader<'a, D, C>) -> Result<PassEnd, Failure> {
         let clock = self.redrive.clock;
         let mut flow = Flow::new();
         let mut end = None;
         loop {
-            end = end.or_else(|| self.over().map(Ok));
-            self.go_on(&mut flow, reader, end.is_some())?;
-            if flow.is_idle() && (end.is_some() || (flow.all_read && flow.going.is_empty())) {
+            end = end.or_else(|| self.end_reason().map(Ok));
+            let round = if end.is_some() { Vec::new() } else { self.next_round(&mut flow, reader) };
+            self.dispatch_round(round, &mut flow, reader)?;
+            if flow.is_idle() && (end.is_some() || flow.is_exhausted()) {
                 break;
             }
-            let wanted = if end.is_some() || flow.all_read { 0 } else { self.round(&flow) };
-            let reads = (flow.going.len() as u64) < wanted && flow.room() > 0;
+            let reads = end.is_none() && flow.can_read_more(self.round_size(&flow));
             for event in flow.events(reader, reads, clock, self.next_round_at).await {
-                if let Err(error) = self.take_in(event, &mut flow, reader) {
+                if let Err(error) = self.apply_event(event, &mut flow, reader) {
                     end.get_or_insert(Err(error));
                 }
             }
         }
         if self.report.sent >= self.redrive.limits.max {
-            self.report.left_by_max = flow.going.len() as u64;
+            self.report.left_by_max = flow.waiting.len() as u64;
         }
-        end.unwrap_or(Ok(Pass::AllSeen))
+        end.unwrap_or(Ok(PassEnd::AllSeen))
     }
 
-    /// A dead letter that goes back; one that does not is counted.
-    fn sorted(&mut self, record: DeadLetterRecord) -> Result<Option<Going>, Failure> {
-        if self.redrive.can_come_back
-            && let Some(metadata) = &record.metadata
-            && self.journal.came_back(&metadata.message_id_text, metadata.generation())
-        {
-            self.report.came_back(&metadata.message_id_text, &record);
-            (self.redrive.progress)(Progress::CameBack(self.report.came_back_count()));
-            return Ok(None);
-        }
-        let sqs_message_id = &record.message.sqs_message_id;
-        let Some(send_back) = self.redrive.plan.choose(&record, &mut self.report)? else { return Ok(None) };
-        if self.journal.was_perhaps_sent_under_another_id(sqs_message_id, &send_back.message_id) {
-            self.report.stay(sqs_message_id, Reason::AnotherId.to_string());
-            return Ok(None);
-        }
-        Ok(Some(Going { record, send_back }))
-    }
-
-    /// Checks whether to end, or to watch.
-    fn over(&mut self) -> Option<Pass> {
+    /// The reason to end the pass now, if there is one.
+    fn end_reason(&mut self) -> Option<PassEnd> {
         let limits = self.redrive.limits;
         let sent = self.report.sent;
         // A run that cannot send any more has ended for that reason, whatever else there is.
@@ -205,8 +192,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             };
         }
         if self.report.early.is_some() || self.deletions.are_useless() || sent >= limits.max {
-            return Some(Pass::Ended);
+            return Some(PassEnd::RunIsOver);
         }
-        self.phase.has_its_pilot_out(sent).then_some(Pass::PilotIsOut)
+        self.phase.is_pilot_out(sent).then_some(PassEnd::PilotIsOut)
     }
 }

@@ -21,13 +21,13 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that are being sent at a time, so that large messages leave before the timeout.
 const SENDING_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX;
 
-/// One dead letter that is to go back.
-pub(super) struct Going {
+/// A dead letter that is to go back.
+pub(super) struct Candidate {
     pub(super) record: DeadLetterRecord,
     pub(super) send_back: SendBack,
 }
 
-impl Going {
+impl Candidate {
     /// SQS's id of the dead letter.
     pub(super) fn id(&self) -> &str {
         &self.record.message.sqs_message_id
@@ -60,7 +60,7 @@ pub(super) struct Sent {
 pub(super) enum Event {
     /// New dead letters; `None`: there are no more.
     Read(Result<Option<Vec<ReceivedMessage>>, ReaderError>),
-    Sent(Vec<(Going, Delivered<String>)>),
+    Sent(Vec<(Candidate, Delivered<String>)>),
     Deletion(Vec<Sent>, Vec<DeletionAnswer>),
     /// The rate allows the next round.
     RoundIsDue,
@@ -69,7 +69,7 @@ pub(super) enum Event {
 /// All dead letters of one pass that wait or are under way.
 pub(super) struct Flow<'a> {
     /// To be sent, in this order.
-    pub(super) going: VecDeque<Going>,
+    pub(super) waiting: VecDeque<Candidate>,
     /// Messages that are being sent.
     pub(super) sending: u64,
     sending_bytes: usize,
@@ -86,7 +86,7 @@ pub(super) struct Flow<'a> {
 impl<'a> Flow<'a> {
     pub(super) fn new() -> Self {
         Self {
-            going: VecDeque::new(),
+            waiting: VecDeque::new(),
             sending: 0,
             sending_bytes: 0,
             sent: Vec::new(),
@@ -102,6 +102,16 @@ impl<'a> Flow<'a> {
         self.requests.is_empty() && self.sent.is_empty() && self.entries.is_empty()
     }
 
+    /// True if nothing of the DLQ is left to be sent.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.all_read && self.waiting.is_empty()
+    }
+
+    /// True if the reader can fill up a round of this size.
+    pub(super) fn can_read_more(&self, round_size: u64) -> bool {
+        !self.all_read && (self.waiting.len() as u64) < round_size && self.room() > 0
+    }
+
     /// Messages for which there are requests left.
     pub(super) fn room(&self) -> u64 {
         let under_way = self.sending + self.deleting + self.sent.len() as u64;
@@ -109,18 +119,23 @@ impl<'a> Flow<'a> {
     }
 
     /// The next message to be sent, if its bytes have room beside the others' of its round.
-    pub(super) fn take(&mut self, round: &[Going]) -> Option<Going> {
+    pub(super) fn take(&mut self, round: &[Candidate]) -> Option<Candidate> {
         let bytes = self.sending_bytes + bytes(round);
-        self.going.pop_front_if(|going| bytes == 0 || bytes + going.body_bytes() <= SENDING_BYTES_MAX)
+        self.waiting.pop_front_if(|next| bytes == 0 || bytes + next.body_bytes() <= SENDING_BYTES_MAX)
     }
 
     /// Sends messages whose intents are on disk.
-    pub(super) fn send<S: QueueSender, C: Clock>(&mut self, round: Vec<Going>, source: &'a S, clock: &'a C) {
+    pub(super) fn send<S: QueueSender, C: Clock>(
+        &mut self,
+        round: Vec<Candidate>,
+        source: &'a S,
+        clock: &'a C,
+    ) {
         self.sending += round.len() as u64;
         self.sending_bytes += bytes(&round);
         let deadline = clock.now() + SEND_TIMEOUT;
         for batch in batches(round) {
-            let messages = batch.iter().map(|going| going.send_back.message.clone()).collect();
+            let messages = batch.iter().map(|candidate| candidate.send_back.message.clone()).collect();
             let sent = async move {
                 let delivered = deliver_counted(source, clock, deadline, messages).await;
                 Event::Sent(batch.into_iter().zip(delivered).collect())
@@ -158,7 +173,8 @@ impl<'a> Flow<'a> {
             match event {
                 Event::Sent(sent) => {
                     self.sending -= sent.len() as u64;
-                    self.sending_bytes -= sent.iter().map(|(going, _)| going.body_bytes()).sum::<usize>();
+                    self.sending_bytes -=
+                        sent.iter().map(|(candidate, _)| candidate.body_bytes()).sum::<usize>();
                 }
                 Event::Deletion(sent, _) => self.deleting -= sent.len() as u64,
                 Event::Read(_) | Event::RoundIsDue => {}
@@ -175,9 +191,10 @@ impl<'a> Flow<'a> {
         round_at: Timestamp,
     ) -> Event {
         let now = clock.now();
-        let due = match now < round_at && !self.going.is_empty() {
-            true => Either::Left(clock.sleep(until(now, round_at))),
-            false => Either::Right(pending()),
+        let due = if now < round_at && !self.waiting.is_empty() {
+            Either::Left(clock.sleep(until(now, round_at)))
+        } else {
+            Either::Right(pending())
         };
         let requests = &mut self.requests;
         let work = async {
@@ -188,12 +205,8 @@ impl<'a> Flow<'a> {
                 () = due => Event::RoundIsDue,
             }
         };
-        let read = async {
-            match reads {
-                true => Event::Read(reader.next().await),
-                false => reader.during(pending()).await,
-            }
-        };
+        let read =
+            async { if reads { Event::Read(reader.next().await) } else { reader.during(pending()).await } };
         let (work, read) = (work.fuse(), read.fuse());
         pin_mut!(work, read);
         // The reader first: answers that come without a pause must not keep it from keeping messages hidden.
@@ -204,21 +217,21 @@ impl<'a> Flow<'a> {
     }
 }
 
-fn bytes(round: &[Going]) -> usize {
-    round.iter().map(Going::body_bytes).sum()
+fn bytes(round: &[Candidate]) -> usize {
+    round.iter().map(Candidate::body_bytes).sum()
 }
 
 /// One request each: ten messages, and no more bytes than a request may have.
-fn batches(round: Vec<Going>) -> Vec<Vec<Going>> {
-    let mut batches: Vec<Vec<Going>> = Vec::new();
+fn batches(round: Vec<Candidate>) -> Vec<Vec<Candidate>> {
+    let mut batches: Vec<Vec<Candidate>> = Vec::new();
     let mut bytes = 0;
-    for going in round {
-        bytes += going.body_bytes();
+    for candidate in round {
+        bytes += candidate.body_bytes();
         match batches.last_mut().filter(|last| last.len() < BATCH_ENTRIES_MAX && bytes <= MESSAGE_BYTES_MAX) {
-            Some(last) => last.push(going),
+            Some(last) => last.push(candidate),
             None => {
-                bytes = going.body_bytes();
-                batches.push(vec![going]);
+                bytes = candidate.body_bytes();
+                batches.push(vec![candidate]);
             }
         }
     }

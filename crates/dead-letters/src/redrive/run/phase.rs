@@ -11,27 +11,36 @@ const PILOT: u64 = 50;
 pub(super) enum Phase {
     /// Deletes what earlier runs have sent. It sends nothing: without the right to delete it would send more and more.
     Finish,
-    /// Sends the first messages ahead.
+    Send(Portion),
+    /// Watches the pilot.
+    Watch,
+    /// Waits until messages that could not be kept hidden are visible again, and goes on with this portion.
+    Wait(Portion),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Portion {
+    /// The first messages, ahead of the others.
     Pilot,
     Rest,
 }
 
 impl Phase {
-    /// The first one that sends. A pilot that is not watched is none.
-    pub(super) fn of_sending(limits: Limits) -> Self {
-        if limits.watch.is_zero() { Self::Rest } else { Self::Pilot }
+    /// The first phase that sends. Without watching there is no pilot.
+    pub(super) fn first_send(limits: Limits) -> Self {
+        Self::Send(if limits.watch.is_zero() { Portion::Rest } else { Portion::Pilot })
     }
 
     /// True if the whole pilot is sent and can be watched.
-    pub(super) fn has_its_pilot_out(self, sent: u64) -> bool {
-        self == Self::Pilot && sent >= PILOT
+    pub(super) fn is_pilot_out(self, sent: u64) -> bool {
+        self == Self::Send(Portion::Pilot) && sent >= PILOT
     }
 
-    /// Messages of the next round, within the limits of the rate, the pilot and the total. `sent` has those that are
-    /// being sent, too.
-    pub(super) fn round(self, limits: Limits, sent: u64) -> u64 {
+    /// The size of the next round, within the limits of the rate, the pilot and the total. `sent` includes messages that
+    /// are being sent.
+    pub(super) fn round_size(self, limits: Limits, sent: u64) -> u64 {
         let rate = limits.rate.map_or(SENDING_MAX, u64::from);
-        let pilot = if self == Self::Pilot { PILOT.saturating_sub(sent) } else { u64::MAX };
+        let pilot = if self == Self::Send(Portion::Pilot) { PILOT.saturating_sub(sent) } else { u64::MAX };
         let left = limits.max.saturating_sub(sent);
         rate.min(pilot).min(left).min(SENDING_MAX)
     }
@@ -47,11 +56,12 @@ mod tests {
     fn a_round_is_no_larger_than_the_rate_the_pilot_and_what_is_left() {
         let limits =
             Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20, watch: Duration::ZERO };
-        assert_eq!(Phase::Rest.round(limits, 7), 100);
-        assert_eq!([0, 49, 50].map(|sent| Phase::Pilot.round(limits, sent)), [50, 1, 0]);
-        assert_eq!(Phase::Rest.round(Limits { rate: Some(20), ..limits }, 0), 20);
-        assert_eq!(Phase::Rest.round(Limits { max: 60, ..limits }, 50), 10);
-        assert_eq!([49, 50].map(|sent| Phase::Pilot.has_its_pilot_out(sent)), [false, true]);
-        assert!(!Phase::Rest.has_its_pilot_out(50));
+        let [pilot, rest] = [Portion::Pilot, Portion::Rest].map(Phase::Send);
+        assert_eq!(rest.round_size(limits, 7), 100);
+        assert_eq!([0, 49, 50].map(|sent| pilot.round_size(limits, sent)), [50, 1, 0]);
+        assert_eq!(rest.round_size(Limits { rate: Some(20), ..limits }, 0), 20);
+        assert_eq!(rest.round_size(Limits { max: 60, ..limits }, 50), 10);
+        assert_eq!([49, 50].map(|sent| pilot.is_pilot_out(sent)), [false, true]);
+        assert!(!rest.is_pilot_out(50));
     }
 }

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use redeliver_core::deliver::Delivered;
+use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use super::Run;
-use super::flow::{Event, Flow, Going, Sent};
+use super::flow::{Candidate, Event, Flow, Sent};
 use super::phase::{Phase, SENDING_MAX};
 use crate::redrive::journal::{Entry, JournalError};
+use crate::redrive::plan::Reason;
 use crate::redrive::report::Early;
 use crate::redrive::task::Progress;
 use crate::{DeadLetterRecord, Failure, Reader};
@@ -18,16 +20,14 @@ use crate::{DeadLetterRecord, Failure, Reader};
 const SENDS_FAILED_MAX: u64 = SENDING_MAX;
 
 impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
-    /// Writes to the journal what was done, and what is to be done next, in one go; then begins it. If `is_over`,
-    /// nothing more is sent.
-    pub(super) fn go_on(
+    /// Writes to the journal what was done, and what is to be done next, in one go; then begins it.
+    pub(super) fn dispatch_round(
         &mut self,
+        round: Vec<Candidate>,
         flow: &mut Flow<'a>,
         reader: &Reader<'a, D, C>,
-        is_over: bool,
     ) -> Result<(), JournalError> {
-        let round = if is_over { Vec::new() } else { self.next_round(flow, reader) };
-        flow.entries.extend(round.iter().map(Going::intent));
+        flow.entries.extend(round.iter().map(Candidate::intent));
         // No message leaves before its intent is on disk, so no send is without a trace; and none is deleted before its
         // outcome is on disk. If the process dies after this line,
         // - the journal has at most 100 intents without an outcome: the next run sends these again, and reports them as
@@ -40,11 +40,11 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
     }
 
     /// The messages that may be sent now, by the rate, the limits, and what is under way.
-    fn next_round(&mut self, flow: &mut Flow<'a>, reader: &Reader<'a, D, C>) -> Vec<Going> {
+    pub(super) fn next_round(&mut self, flow: &mut Flow<'a>, reader: &Reader<'a, D, C>) -> Vec<Candidate> {
         let (now, limits) = (self.redrive.clock.now(), self.redrive.limits);
-        let wanted = self.round(flow);
+        let wanted = self.round_size(flow);
         // By the rate a round goes every so often, as a whole.
-        let is_early = now < self.next_round_at || ((flow.going.len() as u64) < wanted && !flow.all_read);
+        let is_early = now < self.next_round_at || ((flow.waiting.len() as u64) < wanted && !flow.all_read);
         if limits.rate.is_some() && is_early {
             return Vec::new();
         }
@@ -53,15 +53,14 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
         let room = wanted.min(may_fail).min(flow.room());
         let mut round = Vec::new();
         while (round.len() as u64) < room
-            && let Some(going) = flow.take(&round)
+            && let Some(candidate) = flow.take(&round)
         {
             // Somebody else may have received it since: then it is perhaps sent already, and could not be deleted.
-            if reader.is_hidden(&going.record.message) {
-                round.push(going);
+            if reader.is_hidden(&candidate.record.message) {
+                round.push(candidate);
             } else {
-                self.no_longer_hidden += 1;
-                self.comes_out_again = true;
-                self.report.no_longer_hidden(going.id());
+                self.reappeared_before_send += 1;
+                self.report.no_longer_hidden(candidate.id());
             }
         }
         if let Some(rate) = limits.rate {
@@ -71,12 +70,12 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
     }
 
     /// Messages that the next round is to have, if there is room.
-    pub(super) fn round(&self, flow: &Flow<'a>) -> u64 {
-        self.phase.round(self.redrive.limits, self.report.sent + flow.sending)
+    pub(super) fn round_size(&self, flow: &Flow<'a>) -> u64 {
+        self.phase.round_size(self.redrive.limits, self.report.sent + flow.sending)
     }
 
     /// Counts what has happened.
-    pub(super) fn take_in(
+    pub(super) fn apply_event(
         &mut self,
         event: Event,
         flow: &mut Flow<'a>,
@@ -84,18 +83,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
     ) -> Result<(), Failure> {
         match event {
             Event::Read(messages) => match messages? {
-                Some(messages) => {
-                    for record in messages.into_iter().map(DeadLetterRecord::new) {
-                        // A message that is sent according to the journal is never sent again by any run, only deleted.
-                        // This lets a second run finish the first one's work.
-                        if self.journal.was_sent(&record.message.sqs_message_id) {
-                            let _is_named = self.redrive.plan.pick.observe(&record);
-                            flow.sent.push(Sent { record, before: true });
-                        } else if self.phase != Phase::Finish {
-                            flow.going.extend(self.sorted(record)?);
-                        }
-                    }
-                }
+                Some(messages) => self.read(messages, flow)?,
                 None => flow.all_read = true,
             },
             Event::Sent(sent) => self.sent(sent, flow),
@@ -114,20 +102,54 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
         Ok(())
     }
 
-    fn sent(&mut self, sent: Vec<(Going, Delivered<String>)>, flow: &mut Flow<'a>) {
+    /// Lines up what is to be sent or deleted.
+    fn read(&mut self, messages: Vec<ReceivedMessage>, flow: &mut Flow<'a>) -> Result<(), Failure> {
+        for record in messages.into_iter().map(DeadLetterRecord::new) {
+            // A message that is sent according to the journal is never sent again by any run, only deleted. This lets a
+            // second run finish the first one's work.
+            if self.journal.was_sent(&record.message.sqs_message_id) {
+                let _is_named = self.redrive.plan.pick.observe(&record);
+                flow.sent.push(Sent { record, before: true });
+            } else if self.phase != Phase::Finish {
+                flow.waiting.extend(self.classify(record)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// A dead letter that goes back; one that does not is counted.
+    fn classify(&mut self, record: DeadLetterRecord) -> Result<Option<Candidate>, Failure> {
+        if self.redrive.can_come_back
+            && let Some(metadata) = &record.metadata
+            && self.journal.came_back(&metadata.message_id_text, metadata.generation())
+        {
+            self.report.came_back(&metadata.message_id_text, &record);
+            (self.redrive.progress)(Progress::CameBack(self.report.came_back_count()));
+            return Ok(None);
+        }
+        let sqs_message_id = &record.message.sqs_message_id;
+        let Some(send_back) = self.redrive.plan.choose(&record, &mut self.report)? else { return Ok(None) };
+        if self.journal.was_perhaps_sent_under_another_id(sqs_message_id, &send_back.message_id) {
+            self.report.stay(sqs_message_id, Reason::AnotherId.to_string());
+            return Ok(None);
+        }
+        Ok(Some(Candidate { record, send_back }))
+    }
+
+    fn sent(&mut self, sent: Vec<(Candidate, Delivered<String>)>, flow: &mut Flow<'a>) {
         let mut confirmed = Vec::with_capacity(sent.len());
-        for (going, Delivered { outcome, perhaps_done: sends }) in sent {
-            let sqs_message_id = going.id().to_owned();
+        for (candidate, Delivered { outcome, perhaps_done: sends }) in sent {
+            let sqs_message_id = candidate.id().to_owned();
             match outcome {
                 Ok(sent_as) => {
                     self.sends_failed = 0;
-                    self.report.sent(&going.record, &going.send_back);
+                    self.report.sent(&candidate.record, &candidate.send_back);
                     flow.entries.push(Entry::Sent { sqs_message_id, sent_as, sends });
-                    confirmed.push(going.record);
+                    confirmed.push(candidate.record);
                 }
                 Err(error) => {
                     self.sends_failed += 1;
-                    self.report.not_sent(going.id(), &error);
+                    self.report.not_sent(candidate.id(), &error);
                     if self.sends_failed >= SENDS_FAILED_MAX {
                         let why =
                             format!("{SENDS_FAILED_MAX} sends in a row failed, the last one with {error}");
