@@ -94,94 +94,90 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
 
 fn steps(report: &mut Report, part: Option<Part>) -> Result<(), Failure> {
     let wants = |wanted: Part| part.is_none_or(|part| part == wanted);
-    let [lints, tests, stack, end_to_end, search] =
-        [Part::Lints, Part::Tests, Part::Stack, Part::EndToEnd, Part::Search].map(wants);
     let this_program = this_program()?;
-    if lints {
+    if wants(Part::Lints) {
         report.step("format", format)?;
         report.step("words", words::check)?;
     }
     // The packages of Python and Node.js are fetched meanwhile, one by one.
-    let clippy = lints.then(|| Beside::start("lints", &clippy())).transpose()?;
-    let (python, node) = packages_of_tests(report, lints || stack || end_to_end)?;
-    if lints {
-        supply_chain::check(report, &python)?;
-        report.step("packages of the public crates, and their Rust version", packages::check)?;
-        check_workflows(report, &python, &node)?;
-        check_manifests(report, &python)?;
+    let clippy = wants(Part::Lints).then(|| Beside::start("lints", &clippy())).transpose()?;
+    let needs_packages = [Part::Lints, Part::Stack, Part::EndToEnd].into_iter().any(wants);
+    let packages = if needs_packages { Packages::set_up(report)? } else { Packages::NOT_NEEDED };
+    if wants(Part::Lints) {
+        check_what_is_published(report, &packages)?;
     }
-    let site = lints.then(|| Beside::start("docs", &task(&this_program, &["docs"]))).transpose()?;
-    let (mut runtimes, mut bundles) = (None, None);
-    if end_to_end {
-        runtimes = start_runtimes(report, &python, &node, &this_program)?;
-        // The longest of all: whatever waits for it, waits less the sooner it begins.
-        bundles = start_bundles(report, &python, &this_program)?;
-    }
+    let site =
+        wants(Part::Lints).then(|| Beside::start("docs", &task(&this_program, &["docs"]))).transpose()?;
+    let end_to_end =
+        wants(Part::EndToEnd).then(|| EndToEnd::start(report, &packages, &this_program)).transpose()?;
     if let Some(clippy) = clippy {
         report.finish("lints (beside the steps before)", clippy)?;
     }
-    if tests || end_to_end || search {
+    if [Part::Tests, Part::EndToEnd, Part::Search].into_iter().any(wants) {
         report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
     }
-    if tests {
+    if wants(Part::Tests) {
         report.step("tests that need nothing else", || run(&mut cargo(&PLAIN_TESTS)))?;
         report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
         report.step("README commands", readme::commands)?;
     }
     if let Some(site) = site {
         report.finish("docs as a site (beside the steps before)", site)?;
-        check_links(report, &python)?;
+        check_links(report, &packages.python)?;
         report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
     }
-    if stack {
-        stack_tests(report, &python, &node)?;
+    if wants(Part::Stack) {
+        stack_tests(report, &packages)?;
     }
     // A link takes one processor: when the last bundle is linked, this has the other one.
-    let mut searches = if search { start_search(&this_program)? } else { Vec::new() };
-    if let Some(bundles) = bundles {
-        report.finish("bundles (beside the steps before)", bundles)?;
-        report.step("sizes of the bundles", sizes::check)?;
-        count_instructions(report)?;
-    }
-    if search {
+    let mut searches = if wants(Part::Search) { start_search(&this_program)? } else { Vec::new() };
+    let end_to_end = end_to_end.map(|started| started.finish_bundles(report)).transpose()?;
+    if wants(Part::Search) {
         searches.extend(start_fuzzing(report, &this_program)?);
     }
-    if end_to_end {
-        if let (Python::Ready(_), Node::Ready) = (&python, &node) {
-            report.step("what others install", dist::for_tests)?;
-        }
-        let runtime_of_node = runtimes.is_some();
-        if let Some(runtimes) = runtimes {
-            report.finish("AWS's runtime for Node.js (beside the steps before)", runtimes)?;
-        }
-        system_tests(report, &Has { python: &python, node: &node, runtime_of_node })?;
+    if let Some(end_to_end) = end_to_end {
+        end_to_end.test(report, &packages)?;
     }
     searches.into_iter().try_for_each(|(name, step)| report.finish(name, step))
 }
 
-/// Python's and Node.js' packages, for the parts that need them.
-fn packages_of_tests(report: &mut Report, are_needed: bool) -> Result<(Python, Node), Failure> {
-    if !are_needed {
+/// The packages of Python and Node.js.
+struct Packages {
+    python: Python,
+    node: Node,
+}
+
+impl Packages {
+    const NOT_NEEDED: Self = {
         let remedy = "this part of the tests does not need it";
-        return Ok((Python::Unavailable(remedy), Node::Unavailable(remedy)));
+        Self { python: Python::Unavailable(remedy), node: Node::Unavailable(remedy) }
+    };
+
+    fn set_up(report: &mut Report) -> Result<Self, Failure> {
+        let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
+        Ok(Self { python, node: report.step("Node.js packages of the stack", npm::set_up)? })
     }
-    let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
-    Ok((python, report.step("Node.js packages of the stack", npm::set_up)?))
+
+    /// The Python environment, or the remedy if either has no packages.
+    fn both(&self) -> Result<&Path, &'static str> {
+        match (&self.python, &self.node) {
+            (Python::Unavailable(remedy), _) | (_, Node::Unavailable(remedy)) => Err(*remedy),
+            (Python::Ready(venv), Node::Ready) => Ok(venv),
+        }
+    }
 }
 
-/// The workflows and forms of GitHub.
-fn check_workflows(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
-    match (python, node) {
-        (Python::Unavailable(remedy), _) | (_, Node::Unavailable(remedy)) => report.skip("workflows", remedy),
-        (Python::Ready(venv), Node::Ready) => report.step("workflows", || workflows::check(venv)),
+/// Dependencies, packages, the workflows and forms of GitHub, the examples for Kubernetes and ECS.
+fn check_what_is_published(report: &mut Report, packages: &Packages) -> Result<(), Failure> {
+    supply_chain::check(report, &packages.python)?;
+    report.step("packages of the public crates, and their Rust version", packages::check)?;
+    match packages.both() {
+        Ok(venv) => report.step("workflows", || workflows::check(venv))?,
+        Err(remedy) => report.skip("workflows", remedy)?,
     }
-}
-
-/// The examples for Kubernetes and ECS.
-fn check_manifests(report: &mut Report, python: &Python) -> Result<(), Failure> {
-    match python {
-        Python::Unavailable(remedy) => report.skip("manifests of containers", remedy),
+    match &packages.python {
         Python::Ready(venv) => report.step("manifests of containers", || containers::check_manifests(venv)),
+        Python::Unavailable(remedy) => report.skip("manifests of containers", remedy),
     }
 }
 
@@ -221,6 +217,40 @@ fn count_instructions(report: &mut Report) -> Result<(), Failure> {
     }
 }
 
+/// What the end-to-end tests run, while it is built. `None` is skipped.
+struct EndToEnd {
+    runtimes: Option<Beside>,
+    bundles: Option<Beside>,
+}
+
+impl EndToEnd {
+    fn start(report: &mut Report, packages: &Packages, this_program: &Path) -> Result<Self, Failure> {
+        let runtimes = start_runtimes(report, packages, this_program)?;
+        // The longest of all: whatever waits for it, waits less the sooner it begins.
+        Ok(Self { runtimes, bundles: start_bundles(report, &packages.python, this_program)? })
+    }
+
+    fn finish_bundles(self, report: &mut Report) -> Result<Self, Failure> {
+        if let Some(bundles) = self.bundles {
+            report.finish("bundles (beside the steps before)", bundles)?;
+            report.step("sizes of the bundles", sizes::check)?;
+            count_instructions(report)?;
+        }
+        Ok(Self { bundles: None, ..self })
+    }
+
+    fn test(self, report: &mut Report, packages: &Packages) -> Result<(), Failure> {
+        if packages.both().is_ok() {
+            report.step("what others install", dist::for_tests)?;
+        }
+        let has_node_runtime = self.runtimes.is_some();
+        if let Some(runtimes) = self.runtimes {
+            report.finish("AWS's runtime for Node.js (beside the steps before)", runtimes)?;
+        }
+        system_tests(report, packages, has_node_runtime)
+    }
+}
+
 /// The end-to-end tests run the bundles, as Lambda does. The longest build, and Cargo builds nothing else in its folder: it
 /// runs beside the others.
 fn start_bundles(
@@ -248,19 +278,14 @@ fn start_bundles(
 /// AWS's runtime for Node.js is compiled, which takes a minute.
 fn start_runtimes(
     report: &mut Report,
-    python: &Python,
-    node: &Node,
+    packages: &Packages,
     this_program: &Path,
 ) -> Result<Option<Beside>, Failure> {
-    let remedy = match (python, node) {
-        (Python::Unavailable(remedy), _) | (_, Node::Unavailable(remedy)) => Some(*remedy),
-        (Python::Ready(_), Node::Ready) => npm::compiler().err(),
-    };
-    let Some(remedy) = remedy else {
-        return Beside::start("runtimes", &task(this_program, &["runtimes"])).map(Some);
-    };
-    report.skip("functions in Node.js, in AWS's runtime", remedy)?;
-    Ok(None)
+    if let Err(remedy) = packages.both().and_then(|_| npm::compiler()) {
+        report.skip("functions in Node.js, in AWS's runtime", remedy)?;
+        return Ok(None);
+    }
+    Beside::start("runtimes", &task(this_program, &["runtimes"])).map(Some)
 }
 
 /// `cargo xtask runtimes`.
@@ -301,8 +326,8 @@ pub(crate) fn stack() -> Result<(), Failure> {
     stack::test(Some(&venv))
 }
 
-fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
-    let venv = match (python, node) {
+fn stack_tests(report: &mut Report, packages: &Packages) -> Result<(), Failure> {
+    let venv = match (&packages.python, &packages.node) {
         (_, Node::Unavailable(remedy)) => return report.skip("tests of the stack", remedy),
         (Python::Unavailable(remedy), Node::Ready) => {
             report.skip("cfn-lint on the stack", remedy)?;
@@ -311,14 +336,6 @@ fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), 
         (Python::Ready(venv), Node::Ready) => Some(venv.as_path()),
     };
     report.step("tests of the stack", || stack::test(venv))
-}
-
-/// The tools of this machine.
-struct Has<'a> {
-    python: &'a Python,
-    node: &'a Node,
-    /// Functions in Node.js can be run as Lambda runs them.
-    runtime_of_node: bool,
 }
 
 /// A search at work: its name in the report, and its process.
@@ -345,20 +362,20 @@ fn start_fuzzing(report: &mut Report, this_program: &Path) -> Result<Option<Sear
 
 /// The end-to-end tests, and those that plain `cargo test` ignores. What needs an emulator has its name in the test's path,
 /// so that it can be left out.
-fn system_tests(report: &mut Report, has: &Has<'_>) -> Result<(), Failure> {
+fn system_tests(report: &mut Report, packages: &Packages, has_node_runtime: bool) -> Result<(), Failure> {
     let (mut ignored, mut skipped) = (Vec::new(), Vec::new());
-    match has.python {
+    match packages.python {
         Python::Ready(_) => ignored.extend(["ministack", "own_function"]),
         Python::Unavailable(remedy) => {
             report.skip("tests on ministack, moto and aws-lambda-rie", remedy)?;
             skipped.extend(["ministack", "moto", "lambda_rie"]);
         }
     }
-    if let Node::Unavailable(remedy) = has.node {
+    if let Node::Unavailable(remedy) = packages.node {
         report.skip("tests of a deployment and of its rights", remedy)?;
         skipped.extend(["deployment", "moto"]);
     }
-    if !has.runtime_of_node {
+    if !has_node_runtime {
         skipped.push("runtimes::node");
     }
     if has_chromium() {
@@ -366,7 +383,7 @@ fn system_tests(report: &mut Report, has: &Has<'_>) -> Result<(), Failure> {
     } else {
         report.skip("pages in a browser", "install Chromium (the command `chromium`)")?;
     }
-    match has.node {
+    match packages.node {
         Node::Ready if has_chromium() => report.step("what drives a browser", || npm::CONSOLE.install())?,
         _ => skipped.push("console::browser"),
     }

@@ -29,13 +29,19 @@ const SETTINGS: [(&str, &str); 3] = [
 /// # Errors
 /// This machine is not Debian or Ubuntu, or one of its packages lacks something.
 pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
-    let (image, bill) = image(program, command_line::papers()?)?;
+    let Image { archive, bill } = image(program, command_line::papers()?)?;
     let name = format!("redeliver-{VERSION}-{}.oci.tar", Architecture::HOST.name());
-    write_with_bill(&folder.join(name), &image, &bill)
+    write_with_bill(&folder.join(name), &archive, &bill)
 }
 
-/// The image, and its bill of materials.
-fn image(program: &Path, papers: Vec<(String, String)>) -> Result<(Vec<u8>, String), Failure> {
+#[derive(PartialEq, Eq)]
+struct Image {
+    archive: Vec<u8>,
+    /// Its bill of materials.
+    bill: String,
+}
+
+fn image(program: &Path, papers: Vec<(String, String)>) -> Result<Image, Failure> {
     let Taken { mut files, packages } = debian::take(program)?;
     files.push(File::program(&PROGRAM[1..], read(program)?));
     files.extend(SETTINGS.map(|(path, text)| File::text(path, text)));
@@ -45,7 +51,7 @@ fn image(program: &Path, papers: Vec<(String, String)>) -> Result<(Vec<u8>, Stri
         files.push(File::text(format!("usr/share/doc/redeliver/{name}"), text));
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok((layout::archive(&files, &configuration(&packages))?, bill))
+    Ok(Image { archive: layout::archive(&files, &configuration(&packages))?, bill })
 }
 
 /// The OCI image configuration, without its layers.
@@ -133,7 +139,7 @@ mod tests {
         let image_of_true = image(program, papers()).unwrap();
         assert!(image_of_true == image(program, papers()).unwrap());
 
-        let (image_of_true, bill) = image_of_true;
+        let Image { archive: image_of_true, bill } = image_of_true;
         let outer = unpacked(&image_of_true);
         let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
         let index = json(&outer["index.json"].1);
