@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
+use redeliver_dead_letters::FileQueue;
 use redeliver_operator::Failure;
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, open_file};
@@ -14,7 +16,7 @@ use redeliver_operator::queues::{Connection, DeadLetterQueue, OneQueue, QueueAdd
 use redeliver_operator::status::containers::Containers;
 
 use crate::dead_letters::reading::Reading;
-use crate::plans::runner::PlanRunner;
+use crate::plans::runner::{NO_SOURCE_QUEUE, PlanRunner, RunContext};
 use crate::status_poll::StatusPoll;
 
 #[derive(Debug)]
@@ -88,7 +90,10 @@ impl Deployment {
                 archive.check(&connection, period.owner).await?;
                 (archive.as_str().to_owned(), archive.as_str().to_owned())
             }
-            None => Self::name_and_arn(path)?,
+            None => {
+                let file = open_rereadable(path)?;
+                (path.file_name().unwrap_or_default().display().to_string(), file.arn().to_owned())
+            }
         };
         Ok(Self {
             name,
@@ -102,17 +107,6 @@ impl Deployment {
             runner: Arc::new(PlanRunner::new(folder.to_owned())),
             status: Arc::default(),
         })
-    }
-
-    fn name_and_arn(path: &Path) -> Result<(String, String), Failure> {
-        // Opening it reports a missing file or a folder.
-        let is_pipe = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
-        if is_standard_input(path) || is_pipe {
-            let why = "can be read only once; copy it to a file first, or name another";
-            return Err(FileError::new(path, why).into());
-        }
-        let file = open_file(path)?;
-        Ok((path.file_name().unwrap_or_default().display().to_string(), file.arn().to_owned()))
     }
 
     pub(crate) const fn is_file(&self) -> bool {
@@ -132,13 +126,27 @@ impl Deployment {
 
     /// The source queue's ARN, or an error that says what needs it.
     pub(crate) fn source(&self) -> Result<&str, &'static str> {
-        self.to.as_deref().ok_or(
-            "The source queue is not known, so nothing can be sent back: start the console with --to, or with the stack's name.",
-        )
+        self.to.as_deref().ok_or(NO_SOURCE_QUEUE)
+    }
+
+    /// What its plans are carried out with.
+    pub(crate) fn run_context<'d>(&'d self, schema: &'d MessageSchema) -> RunContext<'d> {
+        RunContext { from: &self.from, to: self.to.as_deref(), queue: &self.source.queue, schema }
     }
 
     /// The DLQ's name, or the file's.
     pub(crate) fn dlq(&self) -> &str {
         if self.is_file() { &self.name } else { name_in(&self.from) }
     }
+}
+
+/// Opens a file that can be read again at each look.
+fn open_rereadable(path: &Path) -> Result<FileQueue, Failure> {
+    // Opening it reports a missing file or a folder.
+    let is_pipe = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if is_standard_input(path) || is_pipe {
+        let why = "can be read only once; copy it to a file first, or name another";
+        return Err(FileError::new(path, why).into());
+    }
+    open_file(path)
 }

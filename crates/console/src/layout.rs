@@ -15,6 +15,12 @@ pub(crate) const SCRIPT: &str = include_str!("console.js");
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
      img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
+/// A page of a deployment, without its frame.
+pub(crate) struct Page {
+    pub(crate) title: String,
+    pub(crate) body: Markup,
+}
+
 /// The id of the table of causes, which a page with one offers to skip to.
 pub(crate) const CAUSES: &str = "causes";
 

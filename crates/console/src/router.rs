@@ -18,7 +18,7 @@ use crate::dead_letters::selection::Selection;
 use crate::error::{Answer, PageError};
 use crate::extract::{AtDeadLetter, AtDeployment, Id};
 use crate::guard::{ALIVE, Admission, Refusal};
-use crate::layout::{self, Place, bare};
+use crate::layout::{self, Page, Place, bare};
 use crate::pages::{
     bulk_edit, cause, dead_letter, dead_letters, edit, fleet, pause, plans, start_form, status,
 };
@@ -137,10 +137,10 @@ async fn who_is_there(State(site): Shared) -> Response {
 
 /// The link for a page of the start before.
 async fn let_in_again(State(site): Shared, ticket: String) -> Response {
-    match site.session.is_of_before(&ticket) {
-        true => json(&Renewed { link: site.guard.link(), of_pages: site.session.of_pages() }),
-        false => StatusCode::UNAUTHORIZED.into_response(),
+    if !site.session.is_of_before(&ticket) {
+        return StatusCode::UNAUTHORIZED.into_response();
     }
+    json(&Renewed { link: site.guard.link(), of_pages: site.session.of_pages() })
 }
 
 fn json(value: &impl Serialize) -> Response {
@@ -227,7 +227,7 @@ async fn show_cause(
         return at.page(Place::DeadLetters, "A cause", &body);
     }
     let page = at.blocking(move |at| cause::page(at, &id, &selection)).await;
-    let (title, body) = page.map_err(|trouble| trouble.leading_to(&at.path("letters")))?;
+    let Page { title, body } = page.map_err(|trouble| trouble.leading_to(&at.path("letters")))?;
     at.page(Place::DeadLetters, &title, &body)
 }
 
@@ -289,12 +289,12 @@ async fn make_plan(at: AtDeployment, InForm(asked): InForm<plans::PlanForm>) -> 
 }
 
 async fn show_plan(at: AtDeployment, InPath(Id { id }): InPath<Id>) -> Answer {
-    let (title, body) = at.blocking(move |at| plans::body(at, &id)).await?;
+    let Page { title, body } = at.blocking(move |at| plans::page(at, &id)).await?;
     at.page(Place::Plans, &title, &body)
 }
 
 async fn plan_live(at: AtDeployment, InPath(Id { id }): InPath<Id>) -> Response {
-    live(move || at.runner.under_way(&id).map(|(started, progress)| plans::running(&started, &progress)))
+    live(move || at.runner.under_way(&id).map(|running| plans::running(&running)))
 }
 
 async fn start_plan(
@@ -304,10 +304,7 @@ async fn start_plan(
 ) -> Answer {
     let path = at.path(&format!("plans/{id}"));
     let wanted = pace.read().map_err(|wrong| PageError::from(wrong).leading_to(&path))?;
-    let start = move |at: &AtDeployment| {
-        let queues = (at.from.as_str(), at.source());
-        Ok(at.runner.start(queues, &id, wanted, &at.source.queue, &at.site.schema))
-    };
+    let start = move |at: &AtDeployment| Ok(at.runner.start(&id, wanted, &at.run_context(&at.site.schema)));
     match at.blocking(start).await? {
         Ok(()) => to(&path),
         Err(NotStarted { see: Some(plan), why }) => {

@@ -45,8 +45,17 @@ pub(crate) fn by_value<'l>(
     counts
 }
 
-/// The start of each hour or day with messages, newest first, and its length.
-pub(crate) fn by_time(letters: &[&DeadLetter]) -> (Vec<(Timestamp, u64)>, TimeDelta) {
+/// Counts of equal spans of time.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TimeCounts {
+    /// The start of each span with messages, newest first.
+    pub(crate) counts: Vec<(Timestamp, u64)>,
+    /// The length of a span: an hour or a day.
+    pub(crate) span: TimeDelta,
+}
+
+/// Counts by hour, or by day if there are more than two.
+pub(crate) fn by_time(letters: &[&DeadLetter]) -> TimeCounts {
     let times = || letters.iter().map(|letter| letter.sent_at);
     let span = times().max().zip(times().min()).map(|(last, first)| last - first).unwrap_or_default();
     let length = if span <= BY_HOUR_MAX { TimeDelta::hours(1) } else { TimeDelta::days(1) };
@@ -56,21 +65,28 @@ pub(crate) fn by_time(letters: &[&DeadLetter]) -> (Vec<(Timestamp, u64)>, TimeDe
         let start = at.timestamp() - at.timestamp().rem_euclid(seconds);
         *counts.entry(Timestamp::from_timestamp(start, 0).unwrap_or(at)).or_default() += 1;
     }
-    (counts.into_iter().rev().collect(), length)
+    TimeCounts { counts: counts.into_iter().rev().collect(), span: length }
 }
 
-/// Counts when letters were sent, in columns of equal length from one time to another; and the length in seconds.
+/// Counts in columns of equal length.
+pub(crate) struct Columns<const COLUMNS: usize> {
+    pub(crate) counts: [u64; COLUMNS],
+    /// The length of a column.
+    pub(crate) seconds: i64,
+}
+
+/// Counts when letters were sent, in columns from one time to another.
 pub(crate) fn columns<'l, const COLUMNS: usize>(
     letters: impl Iterator<Item = &'l DeadLetter>,
     [first, last]: [Timestamp; 2],
-) -> ([u64; COLUMNS], i64) {
-    let length = (last - first).num_seconds() / i64::try_from(COLUMNS).unwrap_or(i64::MAX) + 1;
+) -> Columns<COLUMNS> {
+    let seconds = (last - first).num_seconds() / i64::try_from(COLUMNS).unwrap_or(i64::MAX) + 1;
     let mut counts = [0; COLUMNS];
     for letter in letters {
-        let column = usize::try_from((letter.sent_at - first).num_seconds() / length).unwrap_or(0);
+        let column = usize::try_from((letter.sent_at - first).num_seconds() / seconds).unwrap_or(0);
         counts[column.min(COLUMNS - 1)] += 1;
     }
-    (counts, length)
+    Columns { counts, seconds }
 }
 
 #[cfg(test)]
@@ -106,13 +122,19 @@ mod tests {
         let types = by_value(&letters, |letter| Some(&letter.error_type));
         assert_eq!(types, [("NON_RETRYABLE_ERROR", 2), ("MESSAGE_EXPIRED", 1)]);
         assert_eq!(by_value(&letters, |letter| letter.tenant.as_deref()), [("acme", 2)]);
-        assert_eq!(by_time(&letters), (vec![(at(3600), 1), (at(0), 2)], TimeDelta::hours(1)));
+        assert_eq!(
+            by_time(&letters),
+            TimeCounts { counts: vec![(at(3600), 1), (at(0), 2)], span: TimeDelta::hours(1) }
+        );
     }
 
     #[test]
     fn more_than_two_days_are_counted_by_day() {
         let snapshot = snapshot(&[0, 172_801]);
         let letters: Vec<_> = snapshot.letters.iter().collect();
-        assert_eq!(by_time(&letters), (vec![(at(172_800), 1), (at(0), 1)], TimeDelta::days(1)));
+        assert_eq!(
+            by_time(&letters),
+            TimeCounts { counts: vec![(at(172_800), 1), (at(0), 1)], span: TimeDelta::days(1) }
+        );
     }
 }

@@ -41,6 +41,14 @@ pub(crate) struct Reading {
     known_before: Mutex<Option<KnownCauses>>,
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReadingProgress {
+    /// Messages read so far.
+    pub(crate) seen: u64,
+    /// Messages in the queue.
+    pub(crate) approximate: u64,
+}
+
 impl Reading {
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self {
@@ -54,10 +62,12 @@ impl Reading {
         }
     }
 
-    /// Messages read so far, and messages in the queue, while a reading is under way.
-    pub(crate) fn progress(&self) -> Option<(u64, u64)> {
-        let progress = || (self.seen.load(Ordering::Relaxed), self.approximate.load(Ordering::Relaxed));
-        self.last_seen.is_running().then(progress)
+    /// The progress of the reading that is under way.
+    pub(crate) fn progress(&self) -> Option<ReadingProgress> {
+        self.last_seen.is_running().then(|| ReadingProgress {
+            seen: self.seen.load(Ordering::Relaxed),
+            approximate: self.approximate.load(Ordering::Relaxed),
+        })
     }
 
     /// The causes that the reading has found so far.

@@ -10,10 +10,11 @@ use redeliver_operator::terminal::escape::shortened;
 use redeliver_operator::terminal::units::{about, counted, grouped};
 use serde::Deserialize;
 
-use crate::dead_letters::facets::columns;
+use crate::dead_letters::facets::{Columns, columns};
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
 use crate::extract::AtDeployment;
+use crate::layout::Page;
 use crate::pages::facets::facets;
 use crate::pages::selected::{actions, active_filters, changed_since};
 
@@ -33,12 +34,8 @@ pub(crate) struct NoteForm {
     pub(crate) remove: Option<String>,
 }
 
-/// The title and the page of a cause. `selection` may narrow it to some of its messages.
-pub(crate) fn page(
-    at: &AtDeployment,
-    fingerprint: &str,
-    selection: &Selection,
-) -> Result<(String, Markup), Failure> {
+/// The page of a cause. `selection` may narrow it to some of its messages.
+pub(crate) fn page(at: &AtDeployment, fingerprint: &str, selection: &Selection) -> Result<Page, Failure> {
     let snapshot = at.snapshot()?;
     let group = snapshot.groups.iter().find(|group| group.fingerprint == fingerprint).ok_or(
         "No message of the last look has this cause: they were sent back, deleted, or have expired. Look again under \
@@ -61,7 +58,7 @@ pub(crate) fn page(
         (examples(at, &snapshot, &letters)?)
         p { a href=(selection.address(&at.path("letters"))) { "All " (counted(letters.len() as u64, "message")) } }
     };
-    Ok((shortened(&group.headline, TITLE_MAX), body))
+    Ok(Page { title: shortened(&group.headline, TITLE_MAX), body })
 }
 
 /// Says how many there are, since when, and whether it still happens.
@@ -130,8 +127,9 @@ fn note_form(snapshot: &Snapshot, group: &Group, path: &str) -> Markup {
 /// Charts the life of a cause.
 fn trend(letters: &[&DeadLetter]) -> Markup {
     let (Some(last), Some(first)) = (letters.first(), letters.last()) else { return Markup::default() };
-    let (counts, width) = columns::<TREND>(letters.iter().copied(), [first.sent_at, last.sent_at]);
-    let label = format!("{} in each column", about(width));
+    let Columns { counts, seconds } =
+        columns::<TREND>(letters.iter().copied(), [first.sent_at, last.sent_at]);
+    let label = format!("{} in each column", about(seconds));
     let drawn = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
     html! {
         @if letters.len() > 1 {

@@ -13,6 +13,7 @@ use redeliver_operator::terminal::units::{about, counted, grouped};
 use serde::Deserialize;
 
 use crate::dead_letters::facets::{OfCause, by_cause, columns};
+use crate::dead_letters::reading::ReadingProgress;
 use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection};
 use crate::dead_letters::snapshot::{DeadLetter, Selected, Snapshot};
 use crate::extract::AtDeployment;
@@ -37,7 +38,7 @@ pub(crate) struct Paging {
 }
 
 /// Shows the progress of a reading.
-pub(crate) fn progress((seen, approximate): (u64, u64)) -> Markup {
+pub(crate) fn progress(ReadingProgress { seen, approximate }: ReadingProgress) -> Markup {
     html! {
         p role="status" { "Reading the queue: " (grouped(seen)) " of about " (counted(approximate.max(seen), "message")) "." }
         progress value=(seen) max=(approximate.max(seen).max(1)) aria-label="messages read" {}
@@ -59,7 +60,7 @@ pub(crate) fn body(at: &AtDeployment, selection: &Selection, paging: Paging) -> 
 }
 
 /// Shows the progress of a reading, and at the first one the causes so far.
-pub(crate) fn under_way(progress: (u64, u64), is_first: bool, so_far: &[Group]) -> Markup {
+pub(crate) fn under_way(progress: ReadingProgress, is_first: bool, so_far: &[Group]) -> Markup {
     html! {
         (self::progress(progress))
         @if is_first && !so_far.is_empty() {
@@ -242,8 +243,8 @@ fn trends(snapshot: &Snapshot) -> HashMap<&str, Markup> {
     let [from, to] = [oldest, newest].map(|letter| letter.sent_at.format("%Y-%m-%d %H:%M").to_string());
     let label = format!("from {from} to {to}");
     let drawn = by_cause.into_iter().map(|(cause, letters)| {
-        let (counts, _) = columns::<TREND>(letters.into_iter(), [oldest.sent_at, newest.sent_at]);
-        let drawn = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        let columns = columns::<TREND>(letters.into_iter(), [oldest.sent_at, newest.sent_at]);
+        let drawn = columns.counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
         (cause, columns_only(&label, 4, TREND, drawn))
     });
     drawn.collect()

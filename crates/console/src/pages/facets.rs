@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use redeliver_dead_letters::groups::written;
 use redeliver_operator::terminal::units::{counted, grouped};
 
-use crate::dead_letters::facets::{by_time, by_value};
+use crate::dead_letters::facets::{TimeCounts, by_time, by_value};
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::DeadLetter;
 
@@ -43,11 +43,11 @@ pub(crate) fn facets(page: &str, selection: &Selection, letters: &[&DeadLetter])
 }
 
 fn times(page: &str, selection: &Selection, letters: &[&DeadLetter]) -> Markup {
-    let (counts, length) = by_time(letters);
-    let is_hours = length.num_days() == 0;
+    let TimeCounts { counts, span } = by_time(letters);
+    let is_hours = span.num_days() == 0;
     let values = counts.into_iter().map(|(start, count)| {
         let name = start.format(if is_hours { "%-d %b %H:00" } else { "%-d %b" }).to_string();
-        let (since, until) = (written(start), written(start + length));
+        let (since, until) = (written(start), written(start + span));
         Value { name, count, selection: Selection { since, until, ..selection.clone() } }
     });
     let values: Vec<_> = values.collect();

@@ -15,14 +15,15 @@ use serde::Deserialize;
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::Snapshot;
 use crate::extract::AtDeployment;
+use crate::layout::Page;
 use crate::pages::bulk_edit::{self, BulkEdit};
 use crate::pages::letter_links::{link, links, staying};
 use crate::pages::start_form::form;
 use crate::plans::command::{Command, command};
 use crate::plans::decide::{Decided, decide};
 use crate::plans::outcome::of_journal;
-use crate::plans::plan::{Action, Outcome, Plan, StartedPlan};
-use crate::plans::runner::{NOT_KNOWN, PlanState, RunProgress};
+use crate::plans::plan::{Action, Outcome, Plan, PlanFiles, StartedPlan};
+use crate::plans::runner::{NOT_KNOWN, PlanState, RunningPlan};
 
 /// The fields of a form that makes a plan.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -89,7 +90,7 @@ pub(crate) fn make(at: &AtDeployment, asked: &PlanForm) -> Result<Plan, Failure>
 
 /// The list of plans that were started.
 pub(crate) fn list(at: &AtDeployment) -> Markup {
-    let (started, damaged) = at.runner.started(&at.from);
+    let PlanFiles { started, damaged } = at.runner.started(&at.from);
     let running = at.runner.running();
     html! {
         @for why in damaged { p class="warning" { (why) } }
@@ -141,18 +142,18 @@ const fn heading(action: &Action) -> &'static str {
     }
 }
 
-/// A plan's title and page.
-pub(crate) fn body(at: &AtDeployment, id: &str) -> Result<(String, Markup), Failure> {
+/// The page of a plan.
+pub(crate) fn page(at: &AtDeployment, id: &str) -> Result<Page, Failure> {
     let standing = at.runner.find(&at.from, id).ok_or(NOT_KNOWN)?;
     let (plan, what) = match &standing {
         PlanState::Shown(plan) if matches!(plan.action, Action::Restore { .. }) => {
             (plan, shown_restore(at, plan))
         }
         PlanState::Shown(plan) => (plan, shown(at, plan)?),
-        PlanState::Running(started, live) => (&started.plan, under_way(at, started, live)),
+        PlanState::Running(running) => (&running.started.plan, under_way(at, running)),
         PlanState::Ended(started) => (&started.plan, ended(at, started)),
     };
-    Ok((heading(&plan.action).to_owned(), html! { (facts(plan)) (what) }))
+    Ok(Page { title: heading(&plan.action).to_owned(), body: html! { (facts(plan)) (what) } })
 }
 
 fn facts(plan: &Plan) -> Markup {
@@ -274,17 +275,17 @@ fn cancel(at: &AtDeployment, plan: &Plan) -> Markup {
     html! { form method="post" action={(path(at, &plan.id)) "/cancel"} { button { "Cancel this plan" } } }
 }
 
-fn under_way(at: &AtDeployment, started: &StartedPlan, live: &RunProgress) -> Markup {
-    let path = path(at, &started.plan.id);
+fn under_way(at: &AtDeployment, plan: &RunningPlan) -> Markup {
+    let path = path(at, &plan.started.plan.id);
     html! {
-        div data-live={(path) "/live"} { (running(started, live)) }
+        div data-live={(path) "/live"} { (running(plan)) }
         form method="post" action={(path) "/pause"} { button { "Pause" } }
         p class="remark" { "Requests under way are finished first. You can go on later, even from a new console." }
     }
 }
 
 /// Shows the progress of a plan.
-pub(crate) fn running(started: &StartedPlan, live: &RunProgress) -> Markup {
+pub(crate) fn running(RunningPlan { started, progress: live }: &RunningPlan) -> Markup {
     let total = started.plan.messages.len() as u64;
     let verb = started.plan.action.done();
     html! {

@@ -8,7 +8,7 @@ use redeliver_dead_letters::redrive::RedriveReport;
 use redeliver_operator::Failure;
 
 use crate::dead_letters::snapshot::Snapshot;
-use crate::plans::plan::Action;
+use crate::plans::plan::{Action, Redrive};
 
 pub(crate) const NOT_THERE: &str =
     "This message was not in the queue when it was last read: look again under \"Dead letters\".";
@@ -38,7 +38,7 @@ pub(crate) fn decide(
             continue;
         };
         // A deletion needs no decision.
-        if let Some((_, plan)) = &redrive
+        if let Some(Redrive { plan, .. }) = &redrive
             && plan.choose(&snapshot.record(letter)?, &mut report)?.is_none()
         {
             continue;

@@ -83,34 +83,37 @@ impl Action {
         }
     }
 
-    /// The source queue and the engine's plan; `None` if the plan does not redrive.
+    /// The source queue and the engine's plan; `None` if the action does not redrive.
     ///
     /// # Errors
     /// The jq expression is wrong.
-    pub(crate) fn redrive(
-        &self,
-        pick: Pick,
-        schema: &MessageSchema,
-    ) -> Result<Option<(&str, redrive::Plan)>, Failure> {
+    pub(crate) fn redrive(&self, pick: Pick, schema: &MessageSchema) -> Result<Option<Redrive<'_>>, Failure> {
         let Some(to) = self.to() else { return Ok(None) };
-        let mut how =
+        let mut plan =
             redrive::Plan { pick, to_fifo: is_fifo(to), schema: schema.clone(), ..redrive::Plan::default() };
         match self {
             Self::SendBack { edit, program, new_id, max_generation, .. } => {
-                how.edit = match program {
+                plan.edit = match program {
                     Some(program) => Some(Edit::new(program)?),
                     None => edit.as_deref().map(Edit::body),
                 };
-                how.edited_only = program.is_some();
-                how.new_id = *new_id;
-                how.max_generation = *max_generation;
+                plan.edited_only = program.is_some();
+                plan.new_id = *new_id;
+                plan.max_generation = *max_generation;
             }
             // What was chosen to be deleted is not parked.
-            Self::Restore { .. } => how.max_generation = GENERATION_MAX,
+            Self::Restore { .. } => plan.max_generation = GENERATION_MAX,
             Self::Delete => {}
         }
-        Ok(Some((to, how)))
+        Ok(Some(Redrive { to, plan }))
     }
+}
+
+/// A redrive, as the engine takes it.
+pub(crate) struct Redrive<'a> {
+    /// The source queue's ARN.
+    pub(crate) to: &'a str,
+    pub(crate) plan: redrive::Plan,
 }
 
 /// A plan that was started, as it is on the disk.
@@ -241,9 +244,18 @@ pub(crate) struct Damaged {
     why: String,
 }
 
-/// Reads the plans of a DLQ, newest first, and the files that look like plans and are not.
-pub(crate) fn read(folder: &Path, from: &str) -> (Vec<StartedPlan>, Vec<Damaged>) {
-    let (mut plans, mut damaged) = (Vec::new(), Vec::new());
+/// The plans of a DLQ in a folder.
+#[derive(Debug, Default)]
+pub(crate) struct PlanFiles {
+    /// Newest first.
+    pub(crate) started: Vec<StartedPlan>,
+    /// Files that look like plans and are not.
+    pub(crate) damaged: Vec<Damaged>,
+}
+
+/// Reads the plans of a DLQ.
+pub(crate) fn read(folder: &Path, from: &str) -> PlanFiles {
+    let PlanFiles { mut started, mut damaged } = PlanFiles::default();
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -257,14 +269,15 @@ pub(crate) fn read(folder: &Path, from: &str) -> (Vec<StartedPlan>, Vec<Damaged>
             Ok(StartedPlan { plan, .. }) if plan.path(folder) != path => {
                 tell(format!("it is the plan {}", plan.id))
             }
-            Ok(started) if started.plan.from == from => plans.push(started),
+            Ok(own) if own.plan.from == from => started.push(own),
             Ok(_) => {}
             Err(why) => tell(why.to_string()),
         }
     }
-    plans.sort_by(|one, other| (&other.plan.made_at, &other.plan.id).cmp(&(&one.plan.made_at, &one.plan.id)));
+    started
+        .sort_by(|one, other| (&other.plan.made_at, &other.plan.id).cmp(&(&one.plan.made_at, &one.plan.id)));
     damaged.sort_by(|one, other| one.path.cmp(&other.path));
-    (plans, damaged)
+    PlanFiles { started, damaged }
 }
 
 #[cfg(test)]
@@ -312,7 +325,7 @@ mod tests {
         started.write(folder).unwrap();
         replace(&folder.join("redeliver-plan-0.json"), b"{").unwrap();
         replace(&folder.join("other.json"), b"{").unwrap();
-        let (plans, damaged) = read(folder, FROM);
+        let PlanFiles { started: plans, damaged } = read(folder, FROM);
         assert_eq!(plans, [started]);
         assert!(plans[0].is_finished());
         assert!(
@@ -320,7 +333,7 @@ mod tests {
                 && damaged[0].to_string().contains("redeliver-plan-0.json cannot be read as a plan"),
             "{damaged:?}"
         );
-        assert_eq!(read(folder, "arn:of-another-queue").0, []);
+        assert_eq!(read(folder, "arn:of-another-queue").started, []);
         assert_eq!(fs::read_dir(folder).unwrap().count(), 3, "nothing half written is left");
     }
 
@@ -333,7 +346,7 @@ mod tests {
         let path = started.plan.path(folder);
         let text = serde_json::to_string(&started).unwrap();
         redeliver_testing::planted::each_planted(&path, &text, |why| {
-            let (plans, damaged) = read(folder, FROM);
+            let PlanFiles { started: plans, damaged } = read(folder, FROM);
             assert_eq!(plans, []);
             let damaged: Vec<_> = damaged.iter().map(ToString::to_string).collect();
             assert_eq!(damaged, [format!("{} cannot be read as a plan: {why}", path.display())]);
@@ -348,7 +361,7 @@ mod tests {
         let other = folder.join("redeliver-plan-other.json");
         replace(&other, &serde_json::to_vec(&started).unwrap()).unwrap();
         let why = format!("{} cannot be read as a plan: it is the plan {}", other.display(), started.plan.id);
-        let (plans, damaged) = read(folder, FROM);
+        let PlanFiles { started: plans, damaged } = read(folder, FROM);
         assert_eq!((plans, damaged[0].to_string(), damaged.len()), (Vec::new(), why, 1));
     }
 

@@ -17,7 +17,7 @@ use redeliver_operator::redrive::{Applied, RedriveTask, check_destination, not_c
 use redeliver_operator::status::consumer::Consumer;
 
 use crate::plans::outcome::{of_journal, of_purge, of_redrive};
-use crate::plans::plan::{Action, Outcome, StartedPlan};
+use crate::plans::plan::{Action, Outcome, Redrive, StartedPlan};
 
 pub(crate) struct Run {
     /// The folder of the plan, its journal and its backups.
@@ -53,7 +53,7 @@ impl Run {
         let action = self.started.plan.action.clone();
         let pick = || Pick::exactly(self.started.plan.messages.iter().cloned());
         match action.redrive(pick(), &self.schema)? {
-            Some((to, how)) => self.redrive(to, &how, progress).await,
+            Some(Redrive { to, plan }) => self.redrive(to, &plan, progress).await,
             None => self.delete(&pick(), progress).await,
         }
     }

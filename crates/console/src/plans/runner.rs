@@ -17,10 +17,12 @@ use redeliver_operator::queues::DeadLetterQueue;
 use redeliver_operator::redrive::{Pace, describe_wait};
 
 use crate::background::thread;
-use crate::plans::plan::{Action, Plan, StartedPlan};
+use crate::plans::plan::{self, Action, Plan, PlanFiles, StartedPlan};
 use crate::plans::run::Run;
 
 pub(crate) const NOT_KNOWN: &str = "this plan no longer exists: make it again";
+pub(crate) const NO_SOURCE_QUEUE: &str = "The source queue is not known, so nothing can be sent back: start the console with \
+     --to, or with the stack's name.";
 
 /// The plans of a DLQ, and the one that is being carried out.
 #[derive(Debug)]
@@ -42,15 +44,36 @@ struct State {
 
 #[derive(Debug)]
 struct Running {
-    started: StartedPlan,
+    plan: RunningPlan,
     stop: Stop,
-    progress: RunProgress,
 }
 
 impl Running {
-    fn is(&self, id: &str) -> bool {
-        self.started.plan.id == id
+    fn id(&self) -> &str {
+        &self.plan.started.plan.id
     }
+
+    /// Returns an error unless this is the plan, with these settings.
+    fn check_is(&self, id: &str, wanted: Pace) -> Result<(), NotStarted> {
+        let (running, pace) = (self.id(), self.plan.started.pace);
+        if running != id {
+            let words =
+                format!("another plan ({running}) is being carried out: wait for its end, or pause it");
+            return Err(NotStarted::see(running, words));
+        }
+        if pace != wanted {
+            let words = format!("It is being carried out already, with {}", pace.describe());
+            return Err(NotStarted::see(id, words));
+        }
+        Ok(())
+    }
+}
+
+/// A plan that is being carried out, and its progress.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningPlan {
+    pub(crate) started: StartedPlan,
+    pub(crate) progress: RunProgress,
 }
 
 /// The progress of a run.
@@ -71,7 +94,7 @@ pub(crate) struct RunProgress {
 pub(crate) enum PlanState {
     /// It was not started yet.
     Shown(Plan),
-    Running(StartedPlan, RunProgress),
+    Running(RunningPlan),
     /// It has ended, or was killed.
     Ended(StartedPlan),
 }
@@ -81,10 +104,9 @@ impl PlanRunner {
         Self { folder, starting: Mutex::default(), state: Mutex::default() }
     }
 
-    /// The plans that were started, newest first, and errors about files.
-    pub(crate) fn started(&self, from: &str) -> (Vec<StartedPlan>, Vec<String>) {
-        let (started, damaged) = crate::plans::plan::read(&self.folder, from);
-        (started, damaged.iter().map(ToString::to_string).collect())
+    /// The plans of a DLQ that were started.
+    pub(crate) fn started(&self, from: &str) -> PlanFiles {
+        plan::read(&self.folder, from)
     }
 
     /// Keeps a plan until it is started.
@@ -104,31 +126,30 @@ impl PlanRunner {
     }
 
     /// The plan and its progress, if it is running.
-    pub(crate) fn under_way(&self, id: &str) -> Option<(StartedPlan, RunProgress)> {
+    pub(crate) fn under_way(&self, id: &str) -> Option<RunningPlan> {
         let state = self.state();
-        let running = state.running.as_ref().filter(|running| running.is(id))?;
-        Some((running.started.clone(), running.progress.clone()))
+        state.running.as_ref().filter(|running| running.id() == id).map(|running| running.plan.clone())
     }
 
     pub(crate) fn find(&self, from: &str, id: &str) -> Option<PlanState> {
-        if let Some((started, progress)) = self.under_way(id) {
-            return Some(PlanState::Running(started, progress));
+        if let Some(running) = self.under_way(id) {
+            return Some(PlanState::Running(running));
         }
-        let started = self.started(from).0.into_iter().find(|started| started.plan.id == id);
+        let started = self.started(from).started.into_iter().find(|started| started.plan.id == id);
         let shown = || self.state().shown.get(id).cloned().map(PlanState::Shown);
         started.map(PlanState::Ended).or_else(shown)
     }
 
     /// The id of the running plan.
     pub(crate) fn running(&self) -> Option<String> {
-        self.state().running.as_ref().map(|running| running.started.plan.id.clone())
+        self.state().running.as_ref().map(|running| running.id().to_owned())
     }
 
     /// Asks the run to stop after the batch that is under way. The plan can go on later.
     pub(crate) fn pause(&self, id: &str) {
-        if let Some(running) = self.state().running.as_mut().filter(|running| running.is(id)) {
+        if let Some(running) = self.state().running.as_mut().filter(|running| running.id() == id) {
             running.stop.request();
-            running.progress.stopping = true;
+            running.plan.progress.stopping = true;
         }
     }
 
@@ -167,94 +188,65 @@ impl PlanRunner {
         Ok(())
     }
 
-    /// Starts or continues a plan. If it is running or finished, this does nothing: it was a second click. `shown` are
-    /// the settings that the form began with.
+    /// Starts or continues a plan. If it is running or finished, this does nothing: it was a second click.
     ///
     /// # Errors
     /// Another plan must be finished first, another tab has changed the settings, or the disk refuses. Nothing was done
     /// then.
     pub(crate) fn start(
         self: &Arc<Self>,
-        (from, to): (&str, Result<&str, &'static str>),
         id: &str,
-        Wanted { pace, shown }: Wanted,
-        queue: &DeadLetterQueue,
-        schema: &MessageSchema,
+        wanted: Wanted,
+        at: &RunContext<'_>,
     ) -> Result<(), NotStarted> {
         // A lock of its own: pages do not wait for files.
         let _one_at_a_time = lock(&self.starting);
         if let Some(running) = &self.state().running {
-            let StartedPlan { plan, pace: other_pace, .. } = &running.started;
-            return match running.is(id) {
-                true if *other_pace == pace => Ok(()),
-                true => {
-                    let other_pace = other_pace.describe();
-                    Err(NotStarted::see(
-                        &plan.id,
-                        format!("It is being carried out already, with {other_pace}"),
-                    ))
-                }
-                false => {
-                    let other = &plan.id;
-                    let words =
-                        format!("another plan ({other}) is being carried out: wait for its end, or pause it");
-                    Err(NotStarted::see(other, words))
-                }
-            };
+            return running.check_is(id, wanted.pace);
         }
-        let (started, damaged) = crate::plans::plan::read(&self.folder, from);
-        let mut begun = match started.iter().find(|started| started.plan.id == id) {
-            Some(started) if started.is_finished() => return Ok(()),
-            Some(started) if shown.is_some_and(|shown| shown != started.pace) => {
-                let now = started.pace.describe();
-                let words = format!("another tab changed the settings to {now}, so nothing was done");
-                return Err(NotStarted::see(id, words));
-            }
-            Some(started) => started.clone(),
-            None => StartedPlan::new(self.state().shown.get(id).cloned().ok_or(NOT_KNOWN)?, pace),
-        };
-        let plan = &begun.plan;
-        if let Some(planned) = plan.action.to()
-            && planned != to?
-        {
-            return Err(format!(
-                "the plan {id} sends to {planned}, and the source queue here is {}: make a new plan, or start the console with --to \
-                 for that queue",
-                to?
-            )
-            .into());
-        }
-        // A damaged plan may have messages in both queues. Files of other users do not count.
-        if let Some(own) = damaged.iter().find(|damaged| is_ones_own(&damaged.path)) {
-            return Err(format!(
-                "{own}. Look at it, and mend it (`chmod 600` if only its mode is wrong) or remove it; without its \
-                 plan, messages that it sent and has not deleted yet can be sent again"
-            )
-            .into());
-        }
-        // Another plan would send a second time what an earlier one has sent and not deleted.
-        if let Some(StartedPlan { plan: first, .. }) =
-            started.iter().find(|started| started.plan.id != id && may_be_in_both_queues(started))
-        {
-            let first = &first.id;
-            let words = format!(
-                "the plan {first} has messages in both queues, or was killed: let it go on to its end first"
-            );
-            return Err(NotStarted::see(first, words));
-        }
-        let sent_before = plan.journal_counts(&self.folder).map_or(0, |all| all.sent);
-        let progress = RunProgress { before: sent_before + begun.deleted_before, ..RunProgress::default() };
-        begun.pace = pace;
-        begun.outcome = None;
-        let started = begun;
+        let plans = self.started(at.from);
+        let Some(started) = self.next_run(id, wanted, &plans.started)? else { return Ok(()) };
+        at.check_destination(&started.plan)?;
+        check_no_copies(id, &plans)?;
         started.write(&self.folder)?;
+        self.run(started, at);
+        Ok(())
+    }
+
+    /// The plan as its next run begins it; `None` if it is finished.
+    fn next_run(
+        &self,
+        id: &str,
+        Wanted { pace, shown }: Wanted,
+        plans: &[StartedPlan],
+    ) -> Result<Option<StartedPlan>, NotStarted> {
+        let Some(started) = plans.iter().find(|started| started.plan.id == id) else {
+            let plan = self.state().shown.get(id).cloned().ok_or(NOT_KNOWN)?;
+            return Ok(Some(StartedPlan::new(plan, pace)));
+        };
+        if started.is_finished() {
+            return Ok(None);
+        }
+        if shown.is_some_and(|shown| shown != started.pace) {
+            let now = started.pace.describe();
+            let words = format!("another tab changed the settings to {now}, so nothing was done");
+            return Err(NotStarted::see(id, words));
+        }
+        Ok(Some(StartedPlan { pace, outcome: None, ..started.clone() }))
+    }
+
+    /// Carries a plan out on a thread of its own.
+    fn run(self: &Arc<Self>, started: StartedPlan, at: &RunContext<'_>) {
+        let sent_before = started.plan.journal_counts(&self.folder).map_or(0, |all| all.sent);
+        let progress = RunProgress { before: sent_before + started.deleted_before, ..RunProgress::default() };
         let stop = Stop::default();
         let mut state = self.state();
-        state.running = Some(Running { started: started.clone(), stop: stop.clone(), progress });
-        state.shown.remove(id);
+        state.shown.remove(&started.plan.id);
+        let plan = RunningPlan { started: started.clone(), progress };
+        state.running = Some(Running { plan, stop: stop.clone() });
         drop(state);
-        let run =
-            Run { folder: self.folder.clone(), started, queue: queue.clone(), schema: schema.clone(), stop };
+        let (folder, queue, schema) = (self.folder.clone(), at.queue.clone(), at.schema.clone());
+        let run = Run { folder, started, queue, schema, stop };
         let (noted, ended) = (Arc::clone(self), Arc::clone(self));
         let finish = move || async move { run.finish(&|progress| noted.note(progress)).await };
         thread(finish, move || {
@@ -262,13 +254,12 @@ impl PlanRunner {
             state.running = None;
             state.last_ended = Some(SystemClock.now());
         });
-        Ok(())
     }
 
     /// Notes the progress of a run. Deletions count as sent.
     fn note(&self, progress: Progress) {
         let mut state = self.state();
-        let Some(Running { progress: live, .. }) = &mut state.running else { return };
+        let Some(live) = state.running.as_mut().map(|running| &mut running.plan.progress) else { return };
         live.waits = describe_wait(progress);
         match progress {
             Progress::Sent(sent) => live.done = sent,
@@ -280,6 +271,51 @@ impl PlanRunner {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
+}
+
+/// What a run needs of its deployment.
+#[derive(Debug)]
+pub(crate) struct RunContext<'d> {
+    /// The DLQ's ARN.
+    pub(crate) from: &'d str,
+    /// The source queue's ARN, if it is known.
+    pub(crate) to: Option<&'d str>,
+    pub(crate) queue: &'d DeadLetterQueue,
+    pub(crate) schema: &'d MessageSchema,
+}
+
+impl RunContext<'_> {
+    /// Returns an error if the plan sends elsewhere than to the source queue.
+    fn check_destination(&self, Plan { id, action, .. }: &Plan) -> Result<(), Failure> {
+        let Some(planned) = action.to() else { return Ok(()) };
+        let here = self.to.ok_or(NO_SOURCE_QUEUE)?;
+        if planned == here {
+            return Ok(());
+        }
+        Err(format!(
+            "the plan {id} sends to {planned}, and the source queue here is {here}: make a new plan, or start the \
+             console with --to for that queue"
+        )
+        .into())
+    }
+}
+
+/// Returns an error if a plan may have sent messages that it has not deleted: another one would send them again.
+fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Result<(), NotStarted> {
+    // A damaged plan may have messages in both queues. Files of other users do not count.
+    if let Some(own) = damaged.iter().find(|damaged| is_ones_own(&damaged.path)) {
+        return Err(format!(
+            "{own}. Look at it, and mend it (`chmod 600` if only its mode is wrong) or remove it; without its plan, \
+             messages that it sent and has not deleted yet can be sent again"
+        )
+        .into());
+    }
+    let mut others = started.iter().filter(|started| started.plan.id != id);
+    let Some(other) = others.find(|started| may_be_in_both_queues(started)) else { return Ok(()) };
+    let other = &other.plan.id;
+    let words =
+        format!("the plan {other} has messages in both queues, or was killed: let it go on to its end first");
+    Err(NotStarted::see(other, words))
 }
 
 /// The settings of a run, and those that the form began with.

@@ -46,7 +46,7 @@ fn start_at(endpoint: &str, runner: &Arc<PlanRunner>, id: &str, wanted: Wanted) 
     );
     let schema = MessageSchema::default();
     let to = FROM.replace("-final-dlq", "");
-    runner.start((FROM, Ok(&to)), id, wanted, &queue, &schema)
+    runner.start(id, wanted, &RunContext { from: FROM, to: Some(&to), queue: &queue, schema: &schema })
 }
 
 fn finished() -> Outcome {
@@ -114,7 +114,7 @@ async fn a_plan_is_on_the_disk_before_anything_is_done_and_how_it_failed_is_ther
     runner.show(plan.clone());
     runner.show(other.clone());
     start(&runner, &plan.id).unwrap();
-    assert_eq!(runner.started(FROM).0.len(), 2);
+    assert_eq!(runner.started(FROM).started.len(), 2);
     if runner.running().is_some() {
         assert_eq!(start(&runner, &plan.id), Ok(()), "a second click");
     }
@@ -141,7 +141,7 @@ async fn a_run_that_failed_may_have_messages_in_both_queues_once_it_has_a_journa
         while runner.running().is_some() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let outcome = runner.started(FROM).0.remove(0).outcome.unwrap();
+        let outcome = runner.started(FROM).started.remove(0).outcome.unwrap();
         assert_eq!((outcome.ending.as_str(), outcome.in_both_queues), ("failed", has_journal));
     }
 }
@@ -178,10 +178,10 @@ fn settings_that_another_tab_has_changed_are_told_and_nothing_is_done() {
          so nothing was done"
     );
     assert_eq!((refused.see, runner.running()), (Some(plan.id.clone()), None));
-    assert_eq!(runner.started(FROM).0[0].pace, stored);
+    assert_eq!(runner.started(FROM).started[0].pace, stored);
     let seen = Wanted { pace: Pace::default(), shown: Some(stored) };
     assert!(start_with(&runner, &plan.id, seen).is_ok());
-    assert_eq!(runner.started(FROM).0[0].pace, Pace::default(), "what this tab has asked for");
+    assert_eq!(runner.started(FROM).started[0].pace, Pace::default(), "what this tab has asked for");
 }
 
 #[tokio::test]
@@ -206,7 +206,11 @@ fn a_plan_that_goes_on_holds_up_others_as_after_a_kill_and_is_not_cancelled() {
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     start_at(&endpoint, &runner, &plan.id, Wanted::default()).unwrap();
     assert_eq!(runner.running(), Some(plan.id.clone()));
-    assert_eq!(runner.started(FROM).0[0].outcome, None, "it may have messages in both queues from now on");
+    assert_eq!(
+        runner.started(FROM).started[0].outcome,
+        None,
+        "it may have messages in both queues from now on"
+    );
     let next = Arc::new(PlanRunner::new(folder.path().to_owned()));
     next.show(other.clone());
     let refused = start_with(&next, &other.id, Wanted::default()).unwrap_err();
