@@ -71,7 +71,8 @@ impl StatusPoll {
                     let open = queues.open(&connection).await?;
                     let at = SystemClock.now();
                     let mut status = look_at(&connection, &open, queues.name(), at).await?;
-                    let (flows, alarms) = from_cloudwatch(&connection, &mut status, at).await;
+                    let FlowsAndAlarms { flows, alarms } =
+                        from_cloudwatch(&connection, &mut status, at).await;
                     let is_old = |(asked_at, day): &(Timestamp, Result<Arc<Day>, _>)| {
                         at - *asked_at >= DAY_EVERY || day.as_ref().is_ok_and(|day| day.is_over(at))
                     };
@@ -151,19 +152,21 @@ impl StatusPoll {
     }
 }
 
+#[derive(Default)]
+struct FlowsAndAlarms {
+    flows: Vec<Flow>,
+    alarms: Vec<(String, String)>,
+}
+
 /// Asks CloudWatch for flows and alarms. An error becomes one of the status's problems.
-async fn from_cloudwatch(
-    connection: &Connection,
-    status: &mut Status,
-    at: Timestamp,
-) -> (Vec<Flow>, Vec<(String, String)>) {
-    let Some(first) = status.queues.first() else { return Default::default() };
+async fn from_cloudwatch(connection: &Connection, status: &mut Status, at: Timestamp) -> FlowsAndAlarms {
+    let Some(first) = status.queues.first() else { return FlowsAndAlarms::default() };
     let names: Vec<_> = status.queues.iter().map(|queue| queue.name.as_str()).collect();
     let metrics = match Metrics::near(connection, &first.arn).await {
         Ok(metrics) => metrics,
         Err(error) => {
             status.problems.push(not_asked("flow, ages and alarms", error.to_string()));
-            return Default::default();
+            return FlowsAndAlarms::default();
         }
     };
     let flows = metrics.flows(&names, at);
@@ -178,7 +181,7 @@ async fn from_cloudwatch(
     let mut known = |missing, error: Failure| status.problems.push(not_asked(missing, error.to_string()));
     let flows = flows.map_err(|error| known("flow and ages", error));
     let alarms = alarms.map_err(|error| known("alarms", error));
-    (flows.unwrap_or_default(), alarms.unwrap_or_default())
+    FlowsAndAlarms { flows: flows.unwrap_or_default(), alarms: alarms.unwrap_or_default() }
 }
 
 const fn not_asked(missing: &'static str, why: String) -> Problem {

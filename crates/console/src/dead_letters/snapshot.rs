@@ -187,6 +187,13 @@ pub(crate) struct Selected<'l> {
     pub(crate) not_judged: NotJudged,
 }
 
+/// Messages that SQS deletes soon.
+pub(crate) struct EndingSoon {
+    pub(crate) count: u64,
+    /// When it deletes the first.
+    pub(crate) first: Timestamp,
+}
+
 impl Snapshot {
     pub(crate) fn record(&self, letter: &DeadLetter) -> Result<DeadLetterRecord, Failure> {
         Ok(DeadLetterRecord::new(self.spool.get(letter.place)?))
@@ -227,16 +234,16 @@ impl Snapshot {
 
     /// A sentence about messages that SQS deletes soon; `None` if there are none.
     pub(crate) fn deleted_soon(&self) -> Option<String> {
-        let (count, first) = self.ends_soon(self.taken_at)?;
+        let EndingSoon { count, first } = self.ends_soon(self.taken_at)?;
         deleted_soon(count, Some(first), self.retention, self.taken_at)
     }
 
-    /// The number of messages that SQS deletes soon, and when it deletes the first; `None` if there are none.
-    pub(crate) fn ends_soon(&self, now: Timestamp) -> Option<(u64, Timestamp)> {
+    /// The messages that SQS deletes soon; `None` if there are none.
+    pub(crate) fn ends_soon(&self, now: Timestamp) -> Option<EndingSoon> {
         let retention = self.retention?;
         let ends = self.letters.iter().filter_map(|letter| self.expires_at(letter));
         let soon: Vec<_> = ends.filter(|ends_at| retention.ends_soon(*ends_at, now)).collect();
-        Some((soon.len() as u64, soon.into_iter().min()?))
+        Some(EndingSoon { count: soon.len() as u64, first: soon.into_iter().min()? })
     }
 
     /// The time from which a message must have been sent so that SQS does not delete it soon.

@@ -123,7 +123,7 @@ fn reading(snapshot: &Snapshot, now: Timestamp) -> Reading {
         taken_at: snapshot.taken_at,
         new_causes: snapshot.new_count(),
         last_look: snapshot.causes.last_look,
-        deleted_soon: snapshot.ends_soon(now).map(|(count, first)| (count, (first - now).num_seconds())),
+        deleted_soon: snapshot.ends_soon(now).map(|soon| (soon.count, (soon.first - now).num_seconds())),
     }
 }
 

@@ -88,10 +88,12 @@ pub(super) fn answer(facts: &Facts<'_>) -> Answer {
 fn target(facts: &Facts<'_>) -> Option<Vec<Part>> {
     let Some(Target::Down(outage)) = facts.target else { return None };
     let since = clock(outage.since, facts.now);
-    let began = match outage.or_longer {
-        true if outage.seconds >= LONGEST_SECONDS => "for more than 14 days".to_owned(),
-        true => format!("since {since} or longer"),
-        false => format!("since about {since}"),
+    let began = if !outage.or_longer {
+        format!("since about {since}")
+    } else if outage.seconds < LONGEST_SECONDS {
+        format!("since {since} or longer")
+    } else {
+        "for more than 14 days".to_owned()
     };
     let mut sentence = vec![text(format!("The target has been down {began}"))];
     match facts.held {

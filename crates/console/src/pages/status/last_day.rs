@@ -137,9 +137,10 @@ fn in_words(day: &Day, rows: &[Row<'_>]) -> String {
     let clock = |period| day.start(period).format("%H:%M");
     let outages = day.outage_bands().into_iter();
     let outages: Vec<_> = outages.map(|(start, end)| format!("{} to {}", clock(start), clock(end))).collect();
-    let outages = match outages.is_empty() {
-        true => String::new(),
-        false => format!(". The target was down from {}", outages.join(", ")),
+    let outages = if outages.is_empty() {
+        String::new()
+    } else {
+        format!(". The target was down from {}", outages.join(", "))
     };
     format!("The last day: {}{outages}.", sums.join(", "))
 }
