@@ -1,5 +1,6 @@
 //! Purging: each dead letter is deleted after it is in a backup.
 
+use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, Queue};
 use serde::Serialize;
 
@@ -44,84 +45,125 @@ impl BackupWriter for Archive {
 /// Stop after this many deletions in a row without a confirmed one.
 const DELETIONS_FAILED_MAX: u64 = 10;
 
-/// Deletes at most `max` selected messages, each after it is in the backup. Without a backup it deletes nothing.
-/// Reports the number of deletions so far.
-///
-/// # Errors
-/// If the queue, the backup or the filter fails.
-pub async fn purge<Q: Queue, C: Clock>(
-    queue: &Q,
-    clock: &C,
-    pick: &Pick,
-    max: u64,
-    mut backup: Option<&mut impl BackupWriter>,
-    interrupted: &dyn Fn() -> bool,
-    progress: &dyn Fn(u64),
-) -> Result<Purged, Failure> {
-    let mut purged = Purged::default();
-    let mut groups = GroupTable::default();
-    let mut deletions_failed = 0;
-    let mut reader = Reader::new(queue, clock).await?;
-    let outcome = async {
+/// A purge and all that it needs.
+pub struct Purge<'a, Q, C> {
+    pub queue: &'a Q,
+    pub clock: &'a C,
+    pub pick: &'a Pick,
+    /// Messages in all.
+    pub max: u64,
+    /// Returns true to end as soon as possible (Ctrl-C).
+    pub interrupted: &'a dyn Fn() -> bool,
+    /// Called with the number of deletions so far.
+    pub progress: &'a dyn Fn(u64),
+}
+
+impl<'a, Q: Queue, C: Clock> Purge<'a, Q, C> {
+    /// A purge of everything that is picked.
+    pub fn new(queue: &'a Q, clock: &'a C, pick: &'a Pick) -> Self {
+        Self { queue, clock, pick, max: u64::MAX, interrupted: &|| false, progress: &|_| {} }
+    }
+
+    /// Counts what would be deleted, and deletes nothing.
+    ///
+    /// # Errors
+    /// If the queue or the filter fails.
+    pub async fn dry_run(self) -> Result<Purged, Failure> {
+        self.run(None::<&mut Archive>).await
+    }
+
+    /// Deletes each message after it is in the backup.
+    ///
+    /// # Errors
+    /// If the queue, the backup or the filter fails before the first deletion.
+    pub async fn apply(self, backup: &mut impl BackupWriter) -> Result<Purged, Failure> {
+        self.run(Some(backup)).await
+    }
+
+    async fn run(self, backup: Option<&mut impl BackupWriter>) -> Result<Purged, Failure> {
+        let mut reader = Reader::new(self.queue, self.clock).await?;
+        let (purged, groups) = (Purged::default(), GroupTable::default());
+        let mut run = Run { purge: &self, backup, purged, groups, deletions_failed: 0 };
+        let outcome = run.work(&mut reader).await.and_then(|()| Ok(self.pick.check_filter()?));
+        let coverage = Some(reader.finish().await);
+        let purged = Purged { coverage, groups: run.groups.into_groups(), ..run.purged };
+        match outcome {
+            // The work until then must be reported nevertheless.
+            Err(error) if purged.deleted > 0 => Ok(Purged { failed: Some(error.to_string()), ..purged }),
+            outcome => outcome.map(|()| purged),
+        }
+    }
+}
+
+/// A purge at work.
+struct Run<'r, 'a, Q, C, B> {
+    purge: &'r Purge<'a, Q, C>,
+    backup: Option<&'r mut B>,
+    purged: Purged,
+    groups: GroupTable,
+    /// Deletions that failed since the last one that did not.
+    deletions_failed: u64,
+}
+
+impl<'a, Q: Queue, C: Clock, B: BackupWriter> Run<'_, 'a, Q, C, B> {
+    async fn work(&mut self, reader: &mut Reader<'a, Q, C>) -> Result<(), Failure> {
         while let Some(messages) = reader.next().await? {
-            let mut picked = Vec::new();
-            for message in messages {
-                let record = DeadLetterRecord::new(message);
-                let is_one_more = purged.picked + (picked.len() as u64) < max;
-                if !is_one_more {
-                    continue;
-                }
-                match pick.picks(&record)? {
-                    Choice::Picked => picked.push(record),
-                    Choice::NotPicked => {}
-                    Choice::NotJudged(why) => purged.not_judged.add(&record, why),
-                }
-            }
-            // Not before the filter has answered for all of them: if it gives no answer for one, it is wrong, and none of
-            // them is deleted.
-            picked.iter().for_each(|record| groups.add(record));
-            purged.picked += picked.len() as u64;
-            if let Some(backup) = &mut backup {
-                // Kept first. If the process dies between the two, messages are in the backup and in the queue;
-                // never in neither.
+            let picked = self.pick(messages)?;
+            if let Some(backup) = &mut self.backup {
+                // Kept first. If the process dies between the two, messages are in the backup and in the queue; never
+                // in neither.
                 backup.keep(&picked).await?;
-                let picked: Vec<_> = picked.iter().map(|record| &record.message).collect();
-                for outcome in reader.delete(&picked).await {
-                    match outcome {
-                        Ok(()) => {
-                            deletions_failed = 0;
-                            purged.deleted += 1;
-                        }
-                        Err(why) => {
-                            // A message that another program may have received says nothing about the next one.
-                            deletions_failed += u64::from(matches!(why, NotDeleted::Failed(_)));
-                            purged.why_not_deleted = Some(why);
-                        }
-                    }
-                }
-                progress(purged.deleted);
+                self.delete(reader, &picked).await;
             }
-            if deletions_failed >= DELETIONS_FAILED_MAX {
-                break;
-            }
-            if interrupted() {
-                purged.interrupted = true;
-                break;
-            }
-            if purged.picked >= max {
-                purged.max_reached = true;
+            if self.is_over() {
                 break;
             }
         }
         Ok(())
-    };
-    let outcome: Result<(), Failure> = outcome.await;
-    let outcome = outcome.and_then(|()| Ok(pick.check_filter()?));
-    purged.coverage = Some(reader.finish().await);
-    purged.groups = groups.into_groups();
-    match outcome {
-        // The work until then must be reported nevertheless.
-        Err(error) if purged.deleted > 0 => Ok(Purged { failed: Some(error.to_string()), ..purged }),
-        outcome => outcome.map(|()| purged),
+    }
+
+    /// The picked messages, counted. If the filter gives no answer for one, it is wrong, and none of them is deleted.
+    fn pick(&mut self, messages: Vec<ReceivedMessage>) -> Result<Vec<DeadLetterRecord>, Failure> {
+        let mut picked = Vec::new();
+        for record in messages.into_iter().map(DeadLetterRecord::new) {
+            if self.purged.picked + picked.len() as u64 >= self.purge.max {
+                break;
+            }
+            match self.purge.pick.picks(&record)? {
+                Choice::Picked => picked.push(record),
+                Choice::NotPicked => {}
+                Choice::NotJudged(why) => self.purged.not_judged.add(&record, why),
+            }
+        }
+        picked.iter().for_each(|record| self.groups.add(record));
+        self.purged.picked += picked.len() as u64;
+        Ok(picked)
+    }
+
+    async fn delete(&mut self, reader: &mut Reader<'a, Q, C>, picked: &[DeadLetterRecord]) {
+        let messages: Vec<_> = picked.iter().map(|record| &record.message).collect();
+        for outcome in reader.delete(&messages).await {
+            match outcome {
+                Ok(()) => {
+                    self.deletions_failed = 0;
+                    self.purged.deleted += 1;
+                }
+                Err(why) => {
+                    // A message that another program may have received says nothing about the next one.
+                    self.deletions_failed += u64::from(matches!(why, NotDeleted::Failed(_)));
+                    self.purged.why_not_deleted = Some(why);
+                }
+            }
+        }
+        (self.purge.progress)(self.purged.deleted);
+    }
+
+    fn is_over(&mut self) -> bool {
+        if self.deletions_failed >= DELETIONS_FAILED_MAX {
+            return true;
+        }
+        self.purged.interrupted = (self.purge.interrupted)();
+        self.purged.max_reached = !self.purged.interrupted && self.purged.picked >= self.purge.max;
+        self.purged.interrupted || self.purged.max_reached
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
-use redeliver_dead_letters::purge::{Purged, purge};
+use redeliver_dead_letters::purge::{Purge, Purged};
 use redeliver_operator::Failure;
 use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::queues::{DeadLetterQueue, account};
@@ -93,11 +93,16 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     let verb = arguments.apply.verb("deleting", "would delete");
     let what = format_args!("{verb} from {}", queue.arn());
     account::announce(&arguments.queue.connection, queue.arn(), what).await;
-    let backup = arguments.apply.is_wanted().then_some(&mut backup);
-    let max = arguments.selection.max();
     let bar = stderr::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} deleted, {elapsed}");
     let (interrupted, progress) = (|| stop.is_requested(), |deleted| bar.set_position(deleted));
-    let purged = purge(&queue, &SystemClock, &pick, max, backup, &interrupted, &progress).await;
+    let purge = Purge {
+        max: arguments.selection.max(),
+        interrupted: &interrupted,
+        progress: &progress,
+        ..Purge::new(&queue, &SystemClock, &pick)
+    };
+    let purged =
+        if arguments.apply.is_wanted() { purge.apply(&mut backup).await } else { purge.dry_run().await };
     bar.finish_and_clear();
     let purged = purged?;
     picked_without_members(&pick)

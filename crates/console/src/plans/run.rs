@@ -7,7 +7,7 @@ use redeliver_aws::SystemClock;
 use redeliver_core::message::metadata::rfc3339;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::{Clock as _, Queue as _};
-use redeliver_dead_letters::purge::purge;
+use redeliver_dead_letters::purge::Purge;
 use redeliver_dead_letters::redrive::{self, DiedAgain, Progress};
 use redeliver_dead_letters::{Archive, Pick};
 use redeliver_operator::Failure;
@@ -102,11 +102,12 @@ impl Run {
         let from = self.queue.open().await?;
         let path = self.started.plan.backup(&self.folder);
         let mut backup = Archive::on_demand(&path)?;
-        let (interrupted, progress) =
-            (|| self.stop.is_requested(), |deleted| progress(Progress::Sent(deleted)));
-        let purged =
-            purge(&from.queue, &SystemClock, pick, u64::MAX, Some(&mut backup), &interrupted, &progress)
-                .await?;
+        let purge = Purge {
+            interrupted: &|| self.stop.is_requested(),
+            progress: &|deleted| progress(Progress::Sent(deleted)),
+            ..Purge::new(&from.queue, &SystemClock, pick)
+        };
+        let purged = purge.apply(&mut backup).await?;
         let planned = self.started.plan.messages.len() as u64;
         let outcome = of_purge(&purged, self.started.deleted_before, &path.display().to_string(), planned);
         self.started.deleted_before += purged.deleted;

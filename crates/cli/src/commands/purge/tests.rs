@@ -50,9 +50,7 @@ fn picked(filter: &str) -> Pick {
 fn apply(world: &(VirtualClock, EmbeddedSqs, EmbeddedQueue), filter: &str, path: &Path) -> Purged {
     let (clock, _, queue) = world;
     let mut backup = Archive::create(path).unwrap();
-    clock
-        .block_on(purge(queue, clock, &picked(filter), u64::MAX, Some(&mut backup), &|| false, &|_| {}))
-        .unwrap()
+    clock.block_on(Purge::new(queue, clock, &picked(filter)).apply(&mut backup)).unwrap()
 }
 
 #[test]
@@ -74,7 +72,7 @@ fn what_is_picked_is_deleted_and_is_whole_in_the_backup() {
 fn without_a_backup_nothing_is_deleted() {
     let (clock, _, queue) = world();
     let pick = picked("true");
-    let purged = purge(&queue, &clock, &pick, u64::MAX, None::<&mut Archive>, &|| false, &|_| {});
+    let purged = Purge::new(&queue, &clock, &pick).dry_run();
     let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted), (60, 0));
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
@@ -86,7 +84,7 @@ fn what_a_filter_cannot_judge_is_counted_and_one_that_judges_nothing_is_an_error
     let purged = |filter: &str, name: &str| {
         let mut backup = Archive::create(&folder.path().join(name)).unwrap();
         let pick = picked(filter);
-        let purged = purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false, &|_| {});
+        let purged = Purge::new(&queue, &clock, &pick).apply(&mut backup);
         clock.block_on(purged).map_err(|error| error.to_string())
     };
     let wrong = purged(".body + 1 > 0", "wrong").unwrap_err();
@@ -102,7 +100,7 @@ fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
     let path = folder.path().join("backup.jsonl");
     let mut backup = Archive::create(&path).unwrap();
     let pick = picked("true");
-    let purged = purge(&queue, &clock, &pick, 7, Some(&mut backup), &|| false, &|_| {});
+    let purged = Purge { max: 7, ..Purge::new(&queue, &clock, &pick) }.apply(&mut backup);
     let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true)), (7, 7, 0));
     let told = words(&purged, Some(Path::new("backup.jsonl")), false);
@@ -116,8 +114,7 @@ fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
 fn a_preview_that_max_has_ended_says_so_too() {
     let (clock, _, queue) = world();
     let pick = picked("true");
-    let purged =
-        clock.block_on(purge(&queue, &clock, &pick, 7, None::<&mut Archive>, &|| false, &|_| {})).unwrap();
+    let purged = clock.block_on(Purge { max: 7, ..Purge::new(&queue, &clock, &pick) }.dry_run()).unwrap();
     assert_eq!((purged.picked, purged.deleted, exit_code(&purged, false)), (7, 0, 0));
     let told = words(&purged, None, false);
     assert!(told.starts_with("7 dead letters would be deleted\n"), "{told}");
@@ -164,9 +161,7 @@ fn a_backup_is_never_overwritten() {
 fn what_would_be_deleted_is_shown_in_groups_with_an_example_of_each() {
     let (clock, _, queue) = world();
     let pick = picked(".body.n < 2");
-    let purged = clock
-        .block_on(purge(&queue, &clock, &pick, u64::MAX, None::<&mut Archive>, &|| false, &|_| {}))
-        .unwrap();
+    let purged = clock.block_on(Purge::new(&queue, &clock, &pick).dry_run()).unwrap();
     let [group] = purged.groups.as_slice() else { panic!("{purged:?}") };
     assert_eq!((group.count, group.error_type.as_str()), (2, "UNANNOTATED"));
     let expected = format!(
@@ -183,10 +178,7 @@ fn an_assignment_instead_of_a_comparison_deletes_nothing() {
     let path = folder.path().join("backup.jsonl");
     let mut backup = Archive::create(&path).unwrap();
     let pick = picked(r#".error_type = "MESSAGE_EXPIRED""#);
-    let refused = world
-        .0
-        .block_on(purge(&world.2, &world.0, &pick, u64::MAX, Some(&mut backup), &|| false, &|_| {}))
-        .unwrap_err();
+    let refused = world.0.block_on(Purge::new(&world.2, &world.0, &pick).apply(&mut backup)).unwrap_err();
     assert!(
         refused.to_string().ends_with("a single `=` changes the message: compare with `==`"),
         "{refused}"
@@ -219,7 +211,7 @@ fn a_purge_that_fails_before_its_first_deletion_leaves_no_backup_in_the_way_of_t
     let try_it = |filter: &str| {
         let mut backup = Archive::on_demand(&path)?;
         let pick = picked(filter);
-        clock.block_on(purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false, &|_| {}))
+        clock.block_on(Purge::new(&queue, &clock, &pick).apply(&mut backup))
     };
     assert!(try_it(".body").is_err() && !path.exists());
     let nothing = try_it("false").unwrap();
@@ -238,8 +230,7 @@ fn a_backup_that_comes_to_be_there_meanwhile_is_not_overwritten_and_nothing_is_d
     let mut backup = Archive::on_demand(&path).unwrap();
     replace(&path, b"precious").unwrap();
     let pick = picked("true");
-    let refused =
-        clock.block_on(purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false, &|_| {}));
+    let refused = clock.block_on(Purge::new(&queue, &clock, &pick).apply(&mut backup));
     assert_eq!(refused.unwrap_err().to_string(), format!("{}: {IS_THERE}", path.display()));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);

@@ -13,7 +13,7 @@ use redeliver_core::message::{
     Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage,
 };
 use redeliver_core::ports::{Queue as _, QueueSender as _, QueueService as _, QueueSettings, Receive};
-use redeliver_dead_letters::purge::purge;
+use redeliver_dead_letters::purge::Purge;
 use redeliver_dead_letters::redrive::{self, Ending, Limits, Plan, Redrive, RedriveReport};
 use redeliver_dead_letters::{Archive, ArchivedMessage, Backup, Pick};
 use redeliver_embedded::EmbeddedQueue;
@@ -51,8 +51,7 @@ impl Purging {
         let path = self.directory.path().join("backup.jsonl");
         let mut backup = Archive::create(&path).unwrap();
         let all = Pick::default();
-        let purging =
-            purge(&self.dlq, &self.world.clock, &all, u64::MAX, Some(&mut backup), &|| false, &|_| {});
+        let purging = Purge::new(&self.dlq, &self.world.clock, &all).apply(&mut backup);
         let purged = self.world.clock.block_on(purging).unwrap();
         assert_eq!(purged.deleted, purged.picked);
         path
