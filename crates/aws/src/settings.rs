@@ -28,6 +28,8 @@ use crate::notifier::NotifyArn;
 pub use logging::{LogDetail, LogLevel, Logging, Tracing};
 use messages::schema;
 use reader::Reader;
+#[cfg(feature = "archive")]
+use reader::Recorded;
 pub use reader::{QueueKind, SettingsError, Variables};
 #[cfg(feature = "targets")]
 pub use target::{Called, EndpointSetting, HttpSettings, OwnFunctionSettings, TargetSettings};
@@ -306,9 +308,9 @@ impl FinalDlqAnnotatorSettings {
         Some(Self {
             final_dlq_url: final_dlq_url?,
             #[cfg(feature = "archive")]
-            archive: archive?,
+            archive: archive.ok()?,
             #[cfg(feature = "archive")]
-            notify: notify?,
+            notify: notify.ok()?,
             logging: logging?,
         })
     }
@@ -347,7 +349,10 @@ impl AsyncRetryHandlerSettings {
 
 /// `ARCHIVE_BUCKET` and its settings; without the bucket there must be none of these.
 #[cfg(feature = "archive")]
-fn archive(reader: &mut Reader<'_>, final_dlq_url: Option<&str>) -> Option<Option<ArchiveSettings>> {
+fn archive(
+    reader: &mut Reader<'_>,
+    final_dlq_url: Option<&str>,
+) -> Result<Option<ArchiveSettings>, Recorded> {
     const BUCKET: &str = "ARCHIVE_BUCKET";
     const OWNER: &str = "ARCHIVE_BUCKET_OWNER";
     const PREFIX: &str = "ARCHIVE_PREFIX";
@@ -358,7 +363,7 @@ fn archive(reader: &mut Reader<'_>, final_dlq_url: Option<&str>) -> Option<Optio
             let unset = value.map_or(Ok(()), |_| Err("is set, but ARCHIVE_BUCKET is not; set both or none"));
             reader.check(name, unset);
         }
-        return Some(None);
+        return Ok(None);
     };
     let bucket = is_bucket_name(&bucket).then_some(bucket).ok_or(
         "is not the name of a bucket: 3 to 63 characters of a-z 0-9 . -, without s3:// and without a prefix",
@@ -373,7 +378,10 @@ fn archive(reader: &mut Reader<'_>, final_dlq_url: Option<&str>) -> Option<Optio
     };
     let prefix = reader.check(PREFIX, prefix.map_or(Ok(Prefix::default()), |text| Prefix::new(&text)));
     let omit = reader.check(OMIT, omit.map_or(Ok(Omit::default()), |text| Omit::parse(&text)));
-    Some(Some(ArchiveSettings { bucket: bucket?, bucket_owner: bucket_owner?, prefix: prefix?, omit: omit? }))
+    let settings = || {
+        Some(ArchiveSettings { bucket: bucket?, bucket_owner: bucket_owner?, prefix: prefix?, omit: omit? })
+    };
+    settings().map(Some).ok_or(Recorded)
 }
 
 /// The account in a queue's URL (`https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`).
@@ -394,10 +402,10 @@ fn is_bucket_name(name: &str) -> bool {
 }
 
 #[cfg(feature = "archive")]
-fn notify(reader: &mut Reader<'_>) -> Option<Option<NotifyArn>> {
+fn notify(reader: &mut Reader<'_>) -> Result<Option<NotifyArn>, Recorded> {
     const NAME: &str = "NOTIFY_ARN";
     let arn = reader.optional(NAME).map(|arn| arn.parse()).transpose();
-    reader.check(NAME, arn)
+    reader.check(NAME, arn).ok_or(Recorded)
 }
 
 /// The trusted senders; none by default.

@@ -53,6 +53,10 @@ impl<'a> Variables<'a> {
     }
 }
 
+/// A setting has a problem, which its reader has recorded.
+#[derive(Debug)]
+pub(super) struct Recorded;
+
 pub(super) struct Reader<'a> {
     pub(super) variables: Variables<'a>,
     problems: Vec<String>,
