@@ -1,6 +1,8 @@
 //! The readers of a queue. Lambda lists event source mappings. Containers and programs are in no list, so they are
 //! deduced from receives.
 
+use std::collections::BTreeSet;
+
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
@@ -86,33 +88,21 @@ impl Readers {
         let since = switched_off.map_or(now - RECEIVES_LOOK_BACK, |off| off.max(now - RECEIVES_LOOK_BACK));
         // Rounded up: a mapping that was switched off just now counts as one minute.
         let minutes = u64::try_from((now - since).num_seconds()).unwrap_or(0).div_ceil(60).max(1);
-        let why = match receives {
-            Err(why) => why,
-            Ok(Receives { messages, empty }) => {
-                let is_recent = |(at, _): &&Point| *at >= since;
-                let sum = |points: &[Point]| {
-                    points.iter().filter(is_recent).map(|(_, count)| count.unsigned_abs()).sum::<u64>()
-                };
-                let (messages_received, empty_receives) = (sum(&messages), sum(&empty));
-                let recent = || messages.iter().chain(&empty).filter(is_recent);
-                let mut received_at: Vec<_> =
-                    recent().filter(|(_, count)| *count > 0).map(|(at, _)| at).collect();
-                received_at.sort_unstable();
-                received_at.dedup();
-                match (received_at.len(), recent().count()) {
-                    (0, 0) => format!("CloudWatch has no figures of the last {}", counted(minutes, "minute")),
-                    (0, _) => return Self::NobodySeen { minutes },
-                    (minutes_with_receives, _) => {
-                        return Self::SomethingElse {
-                            mappings_known,
-                            messages_received,
-                            empty_receives,
-                            minutes,
-                            minutes_with_receives,
-                        };
-                    }
-                }
+        let why = match receives.map(|receives| RecentReceives::new(receives, since)) {
+            Ok(RecentReceives { has_points: false, .. }) => {
+                format!("CloudWatch has no figures of the last {}", counted(minutes, "minute"))
             }
+            Ok(RecentReceives { minutes_with_receives: 0, .. }) => return Self::NobodySeen { minutes },
+            Ok(RecentReceives { messages_received, empty_receives, minutes_with_receives, .. }) => {
+                return Self::SomethingElse {
+                    mappings_known,
+                    messages_received,
+                    empty_receives,
+                    minutes,
+                    minutes_with_receives,
+                };
+            }
+            Err(why) => why,
         };
         match in_flight {
             None | Some(0) => Self::NotKnown { why },
@@ -167,9 +157,33 @@ impl Readers {
 }
 
 const fn something(mappings_known: bool) -> &'static str {
-    match mappings_known {
-        true => "something that is not an event source mapping (a container, or an audit?)",
-        false => "something (a function, a container, or an audit?)",
+    if mappings_known {
+        "something that is not an event source mapping (a container, or an audit?)"
+    } else {
+        "something (a function, a container, or an audit?)"
+    }
+}
+
+/// What CloudWatch has counted since a time.
+struct RecentReceives {
+    has_points: bool,
+    messages_received: u64,
+    empty_receives: u64,
+    minutes_with_receives: usize,
+}
+
+impl RecentReceives {
+    fn new(Receives { messages, empty }: Receives, since: Timestamp) -> Self {
+        let [messages, empty] = [messages, empty]
+            .map(|points| points.into_iter().filter(|(at, _)| *at >= since).collect::<Vec<_>>());
+        let sum = |points: &[Point]| points.iter().map(|(_, count)| count.unsigned_abs()).sum();
+        let received = messages.iter().chain(&empty).filter(|(_, count)| *count > 0);
+        Self {
+            has_points: !messages.is_empty() || !empty.is_empty(),
+            messages_received: sum(&messages),
+            empty_receives: sum(&empty),
+            minutes_with_receives: received.map(|(at, _)| at).collect::<BTreeSet<_>>().len(),
+        }
     }
 }
 
