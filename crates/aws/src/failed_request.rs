@@ -37,14 +37,15 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
 
 /// Maps the failure of a connection.
 pub(crate) fn connector_error(error: &ConnectorError) -> EntryError {
-    match () {
-        () if caused_by::<CredentialsError>(error).is_some() => no_credentials(),
+    if caused_by::<CredentialsError>(error).is_some() {
+        no_credentials()
+    } else if caused_by::<HttpError>(error).is_some_and(HttpError::is_connect) {
         // Without a connection, nothing of the request was sent.
-        () if caused_by::<HttpError>(error).is_some_and(HttpError::is_connect) => {
-            EntryError::new(Fault::NotSent, NO_CONNECTION)
-        }
-        () if error.is_timeout() => EntryError::new(Fault::NoAnswer, "Timeout"),
-        () => EntryError::new(Fault::NoAnswer, "Connection"),
+        EntryError::new(Fault::NotSent, NO_CONNECTION)
+    } else if error.is_timeout() {
+        EntryError::new(Fault::NoAnswer, "Timeout")
+    } else {
+        EntryError::new(Fault::NoAnswer, "Connection")
     }
 }
 
@@ -69,9 +70,10 @@ pub fn unreached(error: &(dyn Error + 'static)) -> Option<Unreached> {
     if let Some(error) = caused_by::<CredentialsError>(error) {
         // Instance metadata comes last in the chain, so no credentials were configured.
         let is_absent = matches!(error, CredentialsError::CredentialsNotLoaded(_));
-        return Some(match is_absent || caused_by::<ImdsError>(error).is_some() {
-            true => Unreached::NoCredentials,
-            false => Unreached::UnusableCredentials(root(error).trim_end_matches([' ', '.']).to_owned()),
+        return Some(if is_absent || caused_by::<ImdsError>(error).is_some() {
+            Unreached::NoCredentials
+        } else {
+            Unreached::UnusableCredentials(root(error).trim_end_matches([' ', '.']).to_owned())
         });
     }
     let refused = caused_by::<HttpError>(error).filter(|error| error.is_connect())?;
@@ -84,10 +86,12 @@ fn root(error: &dyn Error) -> String {
 
 /// The fault of one entry of a response ("BatchResultErrorEntry", Amazon SQS API Reference).
 pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
-    let fault = match () {
-        () if is_throttle(code) => Fault::Throttled,
-        () if sender_fault => Fault::Sender,
-        () => Fault::Service,
+    let fault = if is_throttle(code) {
+        Fault::Throttled
+    } else if sender_fault {
+        Fault::Sender
+    } else {
+        Fault::Service
     };
     EntryError::new(fault, code)
 }

@@ -83,10 +83,8 @@ impl Exporter {
     #[must_use]
     pub fn new(settings: OtlpSettings) -> Self {
         // A collector beside the function is not behind the proxy that leads to AWS.
-        let proxy = match is_local(&settings.endpoint) {
-            true => ProxyConfig::disabled(),
-            false => ProxyConfig::from_env(),
-        };
+        let proxy =
+            if is_local(&settings.endpoint) { ProxyConfig::disabled() } else { ProxyConfig::from_env() };
         Self {
             settings: Arc::new(settings),
             connector: connector(None, None, proxy),
