@@ -104,18 +104,27 @@ const TAKING_OUT: Duration = Duration::from_secs(60);
 /// The time for changes of visibility, repeated if they may succeed later.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The blocked groups by their notices, the longest-waiting first, and the part of the notices that was read.
+/// The blocked groups by their notices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockedGroups {
+    /// The longest-waiting first.
+    pub groups: Vec<BlockedGroup>,
+    /// The part of the notices that was read.
+    pub coverage: Coverage,
+}
+
+/// Reads the blocked groups.
 ///
 /// # Errors
 /// If the queue cannot be read.
 pub async fn blocked_groups<Q: Queue, C: Clock>(
     blocked: &Q,
     clock: &C,
-) -> Result<(Vec<BlockedGroup>, Coverage), ReaderError> {
+) -> Result<BlockedGroups, ReaderError> {
     let mut reader = Reader::new(blocked, clock).await?;
     let groups = read(&mut reader).await;
     let coverage = reader.finish().await;
-    groups.map(|groups| (groups, coverage))
+    Ok(BlockedGroups { groups: groups?, coverage })
 }
 
 async fn read<Q: Queue, C: Clock>(reader: &mut Reader<'_, Q, C>) -> Result<Vec<BlockedGroup>, ReaderError> {

@@ -18,7 +18,7 @@ use thiserror::Error;
 
 pub use missing_members::MissingMembers;
 use verdict::{hint, verdict};
-use worker::{Answer, Task, Worker};
+use worker::{Answer, Started, Task, Worker};
 
 use crate::Choice;
 
@@ -114,13 +114,13 @@ impl Filter {
 
     fn of(task: Task) -> Result<Self, FilterError> {
         within_limits(&task.text)?;
-        let (worker, absent) = Worker::start(&task)?;
+        let Started { worker, missing } = Worker::start(&task)?;
         Ok(Self {
             task,
             worker: RefCell::new(worker),
             time_limit: TIME_LIMIT,
             late: Cell::default(),
-            absent: RefCell::new(absent),
+            absent: RefCell::new(missing),
         })
     }
 
@@ -187,7 +187,7 @@ impl Filter {
             let (text, message_id) = (self.task.text.clone(), message_id.to_owned());
             return Err(FilterError::Endless { text, message_id, reason });
         }
-        self.worker.replace(Worker::start(&self.task)?.0);
+        self.worker.replace(Worker::start(&self.task)?.worker);
         Ok(Answer { outputs: Err(format!("the filter {reason} on it")), lacks: false })
     }
 }

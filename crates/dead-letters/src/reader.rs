@@ -333,16 +333,18 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         let mut brought = Answer::default();
         for message in messages {
             self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
-            match self.seen.insert(message.sqs_message_id.clone()) {
-                true => brought.new.push(message),
-                false => brought.repeated += 1,
+            if self.seen.insert(message.sqs_message_id.clone()) {
+                brought.new.push(message);
+            } else {
+                brought.repeated += 1;
             }
         }
         for message in self.queue.take_unreadable() {
             self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
-            match self.unreadable.insert(message.sqs_message_id) {
-                true => brought.new_unreadable += 1,
-                false => brought.repeated += 1,
+            if self.unreadable.insert(message.sqs_message_id) {
+                brought.new_unreadable += 1;
+            } else {
+                brought.repeated += 1;
             }
         }
         brought

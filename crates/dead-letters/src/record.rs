@@ -95,9 +95,10 @@ impl DeadLetterRecord {
         let code = text(ERROR_TYPE).filter(|code| !is_raw && is_code(code));
         let is_annotated = code.is_some();
         // Raw it is a notice of a blocked group, or the annotator could not handle it.
-        let verdict = match is_raw {
-            true => Arrival::open(message.clone(), message.sent_at).take_verdict().ok(),
-            false => trace_header_and_verdict(&message).1,
+        let verdict = if is_raw {
+            Arrival::open(message.clone(), message.sent_at).take_verdict().ok()
+        } else {
+            trace_header_and_verdict(&message).1
         };
         let is_ours = is_annotated || is_raw || dead_letter.is_some() || verdict.is_some();
         let foreign = if is_ours { None } else { Foreign::read(&message) };
@@ -275,9 +276,10 @@ fn is_fingerprint(text: &str) -> bool {
 /// True if a text has more levels than a filter sees in a body. Where it is not JSON, jaq may still read it as such, so
 /// each of its brackets counts.
 pub(crate) fn is_nested_too_deep(text: &str) -> bool {
-    let levels = match is_json(text) {
-        true => levels(text),
-        false => text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count(),
+    let levels = if is_json(text) {
+        levels(text)
+    } else {
+        text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count()
     };
     levels > FILTERED_LEVELS_MAX
 }

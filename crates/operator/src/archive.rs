@@ -143,10 +143,10 @@ impl ArchiveUri {
     /// Refuses an address without an archive, such as a misspelt prefix.
     pub async fn check(&self, connection: &Connection, owner: BucketOwnerArgs) -> Result<(), Failure> {
         let deployments = self.open(connection, owner.bucket_owner).await?.deployments().await;
-        match deployments.map_err(|error| self.failed(error))?.is_empty() {
-            true => Err(self.without_archive()),
-            false => Ok(()),
+        if deployments.map_err(|error| self.failed(error))?.is_empty() {
+            return Err(self.without_archive());
         }
+        Ok(())
     }
 
     /// Checks that a file of its dead letters can be sent: all are of one deployment, whose queue they go back to.

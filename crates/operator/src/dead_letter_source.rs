@@ -109,9 +109,10 @@ impl DeadLetterSource {
 pub fn open_file(path: &Path) -> Result<FileQueue, Failure> {
     let name = named(path).display().to_string();
     let failed = |error: io::Error| unreadable(&named(path), &error);
-    let arn = match is_standard_input(path) {
-        true => "file:-".to_owned(),
-        false => format!("file:{}", std::path::absolute(path)?.display()),
+    let arn = if is_standard_input(path) {
+        "file:-".to_owned()
+    } else {
+        format!("file:{}", std::path::absolute(path)?.display())
     };
     let queue = FileQueue::open(seekable(path)?, &name, &arn, SystemClock.now()).map_err(failed)?;
     if queue.is_something_else() {

@@ -19,18 +19,20 @@ pub fn incompleteness(coverage: &Coverage) -> String {
             grouped(*unreadable)
         ),
     };
-    let again = match seen + unreadable < *approximate {
+    let again = if seen + unreadable >= *approximate {
+        String::new()
+    } else if *reappeared > 0 {
         // The reader knows the reason, so it need not guess.
-        true if *reappeared > 0 => format!(
+        format!(
             ". {} became visible again while they were read, since SQS answered too slowly to keep them hidden, or \
              refused it (sqs:ChangeMessageVisibility): select fewer (--max), or run this nearer to the queue's region",
             counted(*reappeared, "message")
-        ),
-        true => format!(
+        )
+    } else {
+        format!(
             ". The others are {ELSEWHERE}; or they were never there, since SQS's count is approximate. Messages that \
              a killed audit or run received are visible again within two minutes: run this again then for the rest"
-        ),
-        false => String::new(),
+        )
     };
     seen_of + &unreadable_too + &again
 }
@@ -118,11 +120,21 @@ pub fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &Watched)
     format!("the first {sent} were watched for {span}: {came_back} came straight back, {waiting}")
 }
 
-/// Says why messages are in both queues, and how to start to fix it.
-pub fn why_not_deleted(report: &RedriveReport) -> (String, &'static str) {
+/// The reason why messages are in both queues, and how to start to fix it.
+pub struct NotDeletedWords {
+    pub why: String,
+    pub remedy: &'static str,
+}
+
+pub fn why_not_deleted(report: &RedriveReport) -> NotDeletedWords {
     match &report.why_not_deleted {
-        Some(why) => (format!("The deletion of the last one: {why}."), why.remedy()),
-        None => ("Their deletion is not confirmed.".to_owned(), "See that nobody else reads the DLQ"),
+        Some(why) => {
+            NotDeletedWords { why: format!("The deletion of the last one: {why}."), remedy: why.remedy() }
+        }
+        None => NotDeletedWords {
+            why: "Their deletion is not confirmed.".to_owned(),
+            remedy: "See that nobody else reads the DLQ",
+        },
     }
 }
 

@@ -18,7 +18,7 @@ use redeliver_core::json::forward_compatible::OpenVariants as _;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
-use redeliver_dead_letters::blocked::{BlockedGroup, blocked_groups};
+use redeliver_dead_letters::blocked::{BlockedGroup, BlockedGroups, blocked_groups};
 
 use crate::Failure;
 use crate::queues::event_sources::{EventSources, Mapping};
@@ -90,8 +90,8 @@ async fn blocked(
         return Vec::new();
     };
     let (groups, why) = match blocked_groups(&open.known.queue, &SystemClock).await {
-        Ok((groups, coverage)) if coverage.complete => return groups,
-        Ok((groups, _)) => (
+        Ok(BlockedGroups { groups, coverage }) if coverage.complete => return groups,
+        Ok(BlockedGroups { groups, .. }) => (
             groups,
             "not all were seen: a notice is visible after a minute, and not while another program reads it"
                 .to_owned(),

@@ -143,7 +143,8 @@ fn blocked_groups_are_listed_with_the_reason_and_the_time_since_when() {
     assert!(group.error_details.contains("JSON"), "{}", group.error_details);
     assert_eq!(world.notices(), 2, "nothing is consumed");
     assert!(world.receive(0).is_empty(), "both wait");
-    let (again, coverage) = world.clock.block_on(blocked_groups(&world.blocked, &world.clock)).unwrap();
+    let BlockedGroups { groups: again, coverage } =
+        world.clock.block_on(blocked_groups(&world.blocked, &world.clock)).unwrap();
     assert!(coverage.complete);
     assert_eq!(again.into_iter().map(|group| group.group).collect::<Vec<_>>(), ["a", "b"]);
 }

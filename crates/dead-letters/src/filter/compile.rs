@@ -27,10 +27,10 @@ pub(super) fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<Just
         _ => (name, arguments, run),
     });
     let functions = functions.chain([nested_too_deep()]);
-    let wrong = |found: Option<(&str, String)>| {
-        let (found, reason) = found.unwrap_or((code, "it cannot be understood".to_owned()));
-        let offset = load::span(code, found).start;
-        Wrong { offset, rest: found.chars().take(20).collect(), reason }
+    let wrong = |mistake: Option<Mistake<'_>>| {
+        let Mistake { at, reason } =
+            mistake.unwrap_or(Mistake { at: code, reason: "it cannot be understood".to_owned() });
+        Wrong { offset: load::span(code, at).start, rest: at.chars().take(20).collect(), reason }
     };
     // Left out in both places: a name may be defined in jq itself, or built in.
     let loader = Loader::new(definitions.filter(|definition| !REFUSED.contains(&definition.name)));
@@ -39,8 +39,9 @@ pub(super) fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<Just
     let functions = functions.filter(|(name, ..)| !REFUSED.contains(name));
     Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
         wrong(first(errors, |undefined| {
-            undefined.into_iter().next().map(|(name, what)| {
-                (name, format!("there is no {} of this name with this number of arguments", what.as_str()))
+            undefined.into_iter().next().map(|(name, what)| Mistake {
+                at: name,
+                reason: format!("there is no {} of this name with this number of arguments", what.as_str()),
             })
         }))
     })
@@ -53,23 +54,28 @@ fn nested_too_deep() -> Fun<JustLut<Val>> {
     }))
 }
 
-fn first<'s, E>(
-    errors: load::Errors<&'s str, (), E>,
-    place: impl Fn(E) -> Option<(&'s str, String)>,
-) -> Option<(&'s str, String)> {
-    errors.into_iter().find_map(|(_, error)| place(error))
+/// The place where a filter is wrong.
+struct Mistake<'s> {
+    at: &'s str,
+    reason: String,
 }
 
-fn of_loading<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<(&'s str, String)> {
+fn first<'s, E>(
+    errors: load::Errors<&'s str, (), E>,
+    mistake: impl Fn(E) -> Option<Mistake<'s>>,
+) -> Option<Mistake<'s>> {
+    errors.into_iter().find_map(|(_, error)| mistake(error))
+}
+
+fn of_loading<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<Mistake<'s>> {
+    let expected = |at, what: &str| Mistake { at, reason: format!("expected {what}") };
     match error {
-        load::Error::Io(_) => Some((code, "modules cannot be loaded".to_owned())),
-        load::Error::Lex(errors) => errors
-            .into_iter()
-            .next()
-            .map(|(expected, found)| (found, format!("expected {}", expected.as_str()))),
-        load::Error::Parse(errors) => errors
-            .into_iter()
-            .next()
-            .map(|(expected, found)| (found, format!("expected {}", expected.as_str()))),
+        load::Error::Io(_) => Some(Mistake { at: code, reason: "modules cannot be loaded".to_owned() }),
+        load::Error::Lex(errors) => {
+            errors.into_iter().next().map(|(what, found)| expected(found, what.as_str()))
+        }
+        load::Error::Parse(errors) => {
+            errors.into_iter().next().map(|(what, found)| expected(found, what.as_str()))
+        }
     }
 }

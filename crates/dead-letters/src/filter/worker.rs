@@ -66,9 +66,16 @@ pub(super) struct Worker {
     pub(super) running: Weak<()>,
 }
 
+/// A worker whose filter is compiled.
+pub(super) struct Started {
+    pub(super) worker: Worker,
+    /// Comparisons of members that may be missing.
+    pub(super) missing: Option<MissingMembers>,
+}
+
 impl Worker {
     /// Compiles a filter in a new thread, since parsing takes stack, too.
-    pub(super) fn start(task: &Task) -> Result<(Self, Option<MissingMembers>), FilterError> {
+    pub(super) fn start(task: &Task) -> Result<Started, FilterError> {
         let not_started = |reason: String| FilterError::NotStarted { text: task.text.clone(), reason };
         if abandoned() >= ABANDONED_MAX {
             return Err(not_started(format!(
@@ -90,7 +97,7 @@ impl Worker {
         let thread = thread::Builder::new().name("filter".to_owned()).stack_size(STACK_BYTES);
         thread.spawn(run).map_err(|error| not_started(error.to_string()))?;
         match compiles.recv_timeout(START_LIMIT) {
-            Ok(Ok(missing)) => Ok((worker, missing)),
+            Ok(Ok(missing)) => Ok(Started { worker, missing }),
             Ok(Err(wrong)) => Err(FilterError::Compile { text: task.text.clone(), wrong }),
             Err(RecvTimeoutError::Timeout) => {
                 worker.abandon();

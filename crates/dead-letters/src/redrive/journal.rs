@@ -50,6 +50,14 @@ pub struct JournalCounts {
     pub generations: HashMap<String, u32>,
 }
 
+/// The whole lines of a journal.
+#[derive(Default)]
+struct WholeLines {
+    entries: Vec<Entry>,
+    /// Their length.
+    bytes: u64,
+}
+
 /// The reason why a journal cannot be used.
 #[derive(Debug, Error)]
 #[error("the journal {}: {reason}", .path.display())]
@@ -111,7 +119,7 @@ impl Journal {
         let file = open_own(path, false)
             .map_err(|error| JournalError { path: path.to_owned(), reason: error.to_string() })?;
         let mut journal = Self::unread(path, file);
-        for entry in journal.entries()?.0 {
+        for entry in journal.read()?.entries {
             journal.note(&entry);
         }
         Ok(journal.counts())
@@ -199,22 +207,22 @@ impl Journal {
     /// line is cut off, after a check that the file is a journal.
     fn replay(&mut self) -> Result<Option<Entry>, JournalError> {
         let failed = |error: io::Error| JournalError { path: self.path.clone(), reason: error.to_string() };
-        let (entries, whole) = self.entries()?;
+        let WholeLines { entries, bytes } = self.read()?;
         // Every whole line is an entry, so this is a journal. Cut off the torn line at its end: an entry appended to it
         // would make the journal unreadable.
-        self.file.set_len(whole).and_then(|()| self.file.seek(SeekFrom::Start(whole))).map_err(failed)?;
+        self.file.set_len(bytes).and_then(|()| self.file.seek(SeekFrom::Start(bytes))).map_err(failed)?;
         for entry in &entries {
             self.note(entry);
         }
         Ok(entries.into_iter().next())
     }
 
-    /// Its whole lines, and their length in bytes.
-    fn entries(&self) -> Result<(Vec<Entry>, u64), JournalError> {
+    /// Reads its whole lines.
+    fn read(&self) -> Result<WholeLines, JournalError> {
         let failed = |reason: String| JournalError { path: self.path.clone(), reason };
         let mut reader = BufReader::new(&self.file);
-        let (mut whole, mut number) = (0_u64, 0_u64);
-        let mut entries = Vec::new();
+        let mut whole = WholeLines::default();
+        let mut number = 0_u64;
         // Bytes: a crash may leave half a character.
         let mut line = Vec::new();
         loop {
@@ -231,10 +239,10 @@ impl Journal {
             }
             let entry: Entry = serde_json::from_slice(&line)
                 .map_err(|error| failed(format!("line {number} is not a journal entry: {error}")))?;
-            whole += bytes as u64;
-            entries.push(entry);
+            whole.bytes += bytes as u64;
+            whole.entries.push(entry);
         }
-        Ok((entries, whole))
+        Ok(whole)
     }
 
     fn note(&mut self, entry: &Entry) {

@@ -16,7 +16,7 @@ use super::report::RedriveReport;
 use crate::{Choice, DeadLetterRecord, FilterError, Pick};
 pub use edit::Edit;
 use edit::Editable;
-use new_id::{derived_id, own_id, with_new_id};
+use new_id::{Renamed, derived_id, own_id, with_new_id};
 
 /// The selection of messages, and the edit.
 #[derive(Debug, Default)]
@@ -142,7 +142,7 @@ impl Plan {
             };
             return Ok(self.send_back(record, &body, attributes, Some(old_id)));
         }
-        let (body, old_id) = with_new_id(&body, record.first_id(), generation + 1);
+        let Renamed { body, old_id } = with_new_id(&body, record.first_id(), generation + 1);
         Ok(self.send_back(record, &body, attributes, Some(old_id)))
     }
 

@@ -15,12 +15,12 @@ pub fn body_for_people(record: &DeadLetterRecord, reveal: bool, bytes_max: usize
         (false, false) => Mask::Everything,
     };
     let body = &record.message.body;
-    lay_out(body, Layout::Pretty, mask, bytes_max).unwrap_or_else(|| match reveal {
-        true => {
-            let end = body.floor_char_boundary(bytes_max);
-            LaidOut { text: escaped_lines(&body[..end]), is_cut: end < body.len() }
+    lay_out(body, Layout::Pretty, mask, bytes_max).unwrap_or_else(|| {
+        if !reveal {
+            return LaidOut { text: format!("<masked text of {} bytes>", body.len()), is_cut: false };
         }
-        false => LaidOut { text: format!("<masked text of {} bytes>", body.len()), is_cut: false },
+        let end = body.floor_char_boundary(bytes_max);
+        LaidOut { text: escaped_lines(&body[..end]), is_cut: end < body.len() }
     })
 }
 

@@ -82,10 +82,10 @@ pub(super) async fn look(connections: &[Connection], now: Timestamp, progress: &
 
 /// The survey of a region whose connection cannot be opened.
 fn unopened(connection: &Connection, error: &Failure) -> Survey {
-    let (profile, region) = connection.named();
+    let profile = connection.profile();
     let error = error.to_string();
     let own_words = profile.and_then(|name| error.strip_prefix(&format!("--profile {name}: ")));
-    let problem = told(profile, region, own_words.unwrap_or(&error));
+    let problem = told(profile, connection.region(), own_words.unwrap_or(&error));
     Survey { profile: profile.map(str::to_owned), problems: vec![problem], ..Survey::default() }
 }
 
@@ -136,9 +136,8 @@ impl<'a> Region<'a> {
         let alarms = or_problem(alarms, &mut problems);
         problems.extend(queues.iter().flatten().filter_map(|queue| self.unread(queue)));
         let of_queues = queues.iter().flatten().next().map(|queue| queue.id.account.clone());
-        let (profile, _) = self.connection.named();
         Survey {
-            profile: profile.map(str::to_owned),
+            profile: self.connection.profile().map(str::to_owned),
             region: self.name.clone(),
             account: of_queues.or(functions.account),
             queues,
@@ -175,7 +174,7 @@ impl<'a> Region<'a> {
     }
 
     fn told(&self, what: &str) -> String {
-        told(self.connection.named().0, Some(&self.name), what)
+        told(self.connection.profile(), Some(&self.name), what)
     }
 }
 

@@ -57,7 +57,7 @@ pub struct Figure {
 impl Axis {
     /// From 0 to a round number that is at least `most`.
     pub fn counts(most: u64) -> Self {
-        let (step, steps) = scale(most, 4);
+        let Scale { step, steps } = scale(most, 4);
         let marks = (0..=steps).map(|index| (float(index * step), grouped(index * step))).collect();
         Self { from: 0.0, to: float(step * steps), marks, has_lines: true }
     }
@@ -206,13 +206,20 @@ pub fn picture(figures: &[Figure]) -> String {
     safe(&picture) + "\n"
 }
 
-/// The distance of marks, 1, 2 or 5 of some power of ten, and how many there are up to `most`: not more than
-/// `marks_max`.
-pub fn scale(most: u64, marks_max: u64) -> (u64, u64) {
+/// The marks of an axis.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The distance of marks: 1, 2 or 5 of some power of ten.
+    pub step: u64,
+    pub steps: u64,
+}
+
+/// A scale up to `most`, with at most `marks_max` steps.
+pub fn scale(most: u64, marks_max: u64) -> Scale {
     let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
     let mut steps = powers.flat_map(|power| [power, power.saturating_mul(2), power.saturating_mul(5)]);
     let step = steps.find(|step| most.div_ceil(*step) <= marks_max).unwrap_or(most.max(1));
-    (step, most.div_ceil(step).max(1))
+    Scale { step, steps: most.div_ceil(step).max(1) }
 }
 
 /// A tenth of a pixel is as fine as anybody sees.
@@ -227,7 +234,10 @@ mod tests {
     #[test]
     fn a_grid_has_at_most_four_lines_at_round_numbers() {
         let of = [0, 1, 4, 5, 9, 37, 1040, 2000].map(|most| scale(most, 4));
-        assert_eq!(of, [(1, 1), (1, 1), (1, 4), (2, 3), (5, 2), (10, 4), (500, 3), (500, 4)]);
+        assert_eq!(
+            of.map(|Scale { step, steps }| (step, steps)),
+            [(1, 1), (1, 1), (1, 4), (2, 3), (5, 2), (10, 4), (500, 3), (500, 4)]
+        );
     }
 
     #[test]

@@ -80,15 +80,21 @@ impl<R: BufRead> Lines<R> {
         Ok(Some(Line { number: 1, end, content: Ok(content) }))
     }
 
-    /// The kept bytes of the next line, and its length; 0 at the end of the input.
-    fn read(&mut self) -> io::Result<(Vec<u8>, usize)> {
+    /// The next line; its length is 0 at the end of the input.
+    fn read(&mut self) -> io::Result<RawLine> {
         let mut bytes = Vec::new();
         let mut length = self.reader.by_ref().take(self.kept_bytes as u64).read_until(b'\n', &mut bytes)?;
         if length == self.kept_bytes && !bytes.ends_with(b"\n") {
             length += self.reader.skip_until(b'\n')?;
         }
-        Ok((bytes, length))
+        Ok(RawLine { bytes, length })
     }
+}
+
+struct RawLine {
+    /// The kept ones.
+    bytes: Vec<u8>,
+    length: usize,
 }
 
 impl<R: BufRead> Iterator for Lines<R> {
@@ -104,8 +110,8 @@ impl<R: BufRead> Iterator for Lines<R> {
         if self.is_over {
             return None;
         }
-        let (mut bytes, length) = match self.read() {
-            Ok((_, 0)) => {
+        let RawLine { mut bytes, length } = match self.read() {
+            Ok(RawLine { length: 0, .. }) => {
                 self.is_over = true;
                 return None;
             }

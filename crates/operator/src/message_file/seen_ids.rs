@@ -40,12 +40,14 @@ impl SeenIds {
             }
         };
         self.again += 1;
-        (self.again <= TOLD_MAX).then(|| match is_copy {
-            true => format!("the same message as on line {first}: a copy"),
-            false => format!(
+        (self.again <= TOLD_MAX).then(|| {
+            if is_copy {
+                return format!("the same message as on line {first}: a copy");
+            }
+            format!(
                 "the message_id of line {first} with another content: a consumer that knows messages by their id processes \
                  only one of the two"
-            ),
+            )
         })
     }
 

@@ -50,10 +50,10 @@ pub async fn switch(
     wanted: Wanted,
 ) -> Result<(), String> {
     let state = bring(sources, clock, mapping, wanted).await.map_err(|error| error.to_string())?;
-    match state == wanted.state() {
-        true => Ok(()),
-        false => Err(format!("is {state}, not {}, after {} s", wanted.state(), PATIENCE.as_secs())),
+    if state == wanted.state() {
+        return Ok(());
     }
+    Err(format!("is {state}, not {}, after {} s", wanted.state(), PATIENCE.as_secs()))
 }
 
 /// Brings a mapping to the wanted state, and returns the state that it has at the end.

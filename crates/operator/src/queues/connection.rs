@@ -92,9 +92,14 @@ impl Connection {
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
 
-    /// The profile and the region, if they were given.
-    pub fn named(&self) -> (Option<&str>, Option<&str>) {
-        (self.profile.as_deref(), self.region.as_deref())
+    /// The profile, if it was given.
+    pub fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
+
+    /// The region, if it was given.
+    pub fn region(&self) -> Option<&str> {
+        self.region.as_deref()
     }
 
     /// Credentials, endpoint and region. The region is the queue's, unless `--region` names one.

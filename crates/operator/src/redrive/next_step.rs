@@ -2,7 +2,7 @@
 
 use redeliver_dead_letters::redrive::{Ending, RedriveReport};
 
-use crate::sentences::why_not_deleted;
+use crate::sentences::{NotDeletedWords, why_not_deleted};
 use crate::terminal::units::{counted, grouped};
 
 /// The user's words for continuing a run.
@@ -37,7 +37,7 @@ pub fn next_step(report: &RedriveReport, ending: Ending, with: Continuation) -> 
         }
         Ending::NotDeleted => {
             let count = counted(report.not_deleted, "message");
-            let (why, remedy) = why_not_deleted(report);
+            let NotDeletedWords { why, remedy } = why_not_deleted(report);
             Some(format!(
                 "sent, NOT deleted: {count} of the DLQ are in the source queue, too. {why} Do not send them back by other \
                  means, or from another machine: that makes copies. {remedy}, then {again}: it deletes them according to \

@@ -72,8 +72,8 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         let mut answers = pin!(answers.buffer_unordered(CONCURRENT_BATCHES));
         let mut record = Record { journal, failed: None, unknown: Vec::new() };
         let mut fruitless = 0;
-        while let Some((lines, outcomes)) = answers.next().await {
-            let (confirmed, last_error) = self.settle(&lines, outcomes, &summary);
+        while let Some(answered) = answers.next().await {
+            let Settled { confirmed, last_error } = self.settle(answered, &summary);
             fruitless = if confirmed.is_empty() { fruitless + 1 } else { 0 };
             // If the process dies between SQS's answer and this line, these messages are sent again by the next run: a
             // copy with the same `message_id`. The other order would lose what was recorded and never sent.
@@ -94,18 +94,12 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         summary
     }
 
-    async fn deliver(&self, batch: Batch) -> (Vec<(usize, Digest)>, Vec<EntryOutcome<String>>) {
+    async fn deliver(&self, Batch { lines, messages }: Batch) -> Answered {
         let deadline = self.clock.now() + BATCH_TIMEOUT;
-        (batch.lines, deliver(self.queue, self.clock, deadline, batch.messages).await)
+        Answered { lines, outcomes: deliver(self.queue, self.clock, deadline, messages).await }
     }
 
-    /// Returns the confirmed lines, and the last error of the others.
-    fn settle(
-        &self,
-        lines: &[(usize, Digest)],
-        outcomes: Vec<EntryOutcome<String>>,
-        summary: &RefCell<Summary>,
-    ) -> (Vec<(usize, Digest)>, Option<String>) {
+    fn settle(&self, Answered { lines, outcomes }: Answered, summary: &RefCell<Summary>) -> Settled {
         let mut confirmed = Vec::new();
         let mut last_error = None;
         for (line, outcome) in lines.iter().zip(outcomes) {
@@ -121,8 +115,20 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         let mut summary = summary.borrow_mut();
         summary.sent += confirmed.len() as u64;
         summary.unconfirmed += (lines.len() - confirmed.len()) as u64;
-        (confirmed, last_error)
+        Settled { confirmed, last_error }
     }
+}
+
+/// The lines of a batch, and SQS's answer to each.
+struct Answered {
+    lines: Vec<(usize, Digest)>,
+    outcomes: Vec<EntryOutcome<String>>,
+}
+
+/// The confirmed lines of a batch, and the last error of the others.
+struct Settled {
+    confirmed: Vec<(usize, Digest)>,
+    last_error: Option<String>,
 }
 
 /// Counts a step through the input, and returns its line if it is to be sent.

@@ -85,10 +85,10 @@ impl Containers {
             return Err(format!("HTTP {}", answer.status().as_u16()));
         }
         let counters = counters(&text(answer).await?);
-        match counters.is_empty() {
-            true => Err("there is no counter of redeliver".to_owned()),
-            false => Ok(counters),
+        if counters.is_empty() {
+            return Err("there is no counter of redeliver".to_owned());
         }
+        Ok(counters)
     }
 }
 

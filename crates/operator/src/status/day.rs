@@ -1,5 +1,7 @@
 //! The last day of a deployment, half hour by half hour, from CloudWatch and, of containers, from their `/metrics`.
 
+use std::ops::Range;
+
 use chrono::{DurationRound as _, TimeDelta};
 use redeliver_aws::telemetry::metrics::{self, FUNCTION, NAMESPACE};
 use redeliver_core::message::Timestamp;
@@ -97,7 +99,7 @@ impl Day {
                 places.push(place);
             }
         }
-        let (from, end) = asked_for(now);
+        let Range { start: from, end } = asked_for(now);
         let metrics = Metrics::near(connection, &first.arn).await?;
         let points = metrics.points(&asked, PERIOD, from, end).await?;
         let mut all = [const { Vec::new() }; 8];
@@ -119,9 +121,10 @@ impl Day {
         Self {
             from,
             came_in: Some(less(sent, resent)),
-            done: match has_own_metrics {
-                true => by_functions(processed),
-                false => by_queues(less(deleted, handed_off)),
+            done: if has_own_metrics {
+                by_functions(processed)
+            } else {
+                by_queues(less(deleted, handed_off))
             },
             held: has_own_metrics.then(|| by_functions(held)),
             dead: has_final_dlq.then(|| by_queues(dead)),
@@ -133,7 +136,7 @@ impl Day {
     /// without any is late, or of an emulator.
     pub fn with_containers(cloudwatch: Option<&Self>, history: &History, now: Timestamp) -> Option<Self> {
         let Some(since) = history.since() else { return cloudwatch.cloned() };
-        let from = cloudwatch.map_or_else(|| asked_for(now).0, |day| day.from);
+        let from = cloudwatch.map_or_else(|| asked_for(now).start, |day| day.from);
         let [processed, held, dead, circuit_open] =
             history.points().each_ref().map(|points| counts(from, points));
         let series = |counts| Series { counts, origin: Origin::Containers(since.max(from)) };
@@ -175,10 +178,10 @@ impl Day {
     }
 }
 
-/// The start of the first half hour and the end of the last.
-fn asked_for(now: Timestamp) -> (Timestamp, Timestamp) {
+/// From the start of the first half hour to the end of the last.
+fn asked_for(now: Timestamp) -> Range<Timestamp> {
     let end = now.duration_trunc(PERIOD).unwrap_or(now) + PERIOD; // fails only after the year 2262
-    (end - TimeDelta::days(1), end)
+    end - TimeDelta::days(1)..end
 }
 
 fn counts(from: Timestamp, points: &[Point]) -> Counts {

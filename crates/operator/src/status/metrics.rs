@@ -1,5 +1,7 @@
 //! CloudWatch: how often functions found their target down, and what flows through queues.
 
+use std::ops::Range;
+
 use aws_sdk_cloudwatch::Client;
 use chrono::TimeDelta;
 use redeliver_aws::telemetry::metrics::{self, FUNCTION, NAMESPACE};
@@ -90,7 +92,7 @@ impl Metrics {
             statistic: "Maximum",
         };
         let metrics: Vec<_> = functions.iter().copied().map(of_function).collect();
-        let (start, end) = target::asked_for(now);
+        let Range { start, end } = target::asked_for(now);
         self.points(&metrics, PERIOD, start, end).await
     }
 

@@ -51,10 +51,10 @@ impl Problem {
 impl Display for Problem {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
         let Self { missing, about, why, .. } = self;
-        match about.is_empty() {
-            true => write!(formatter, "{missing}: {why}"),
-            false => write!(formatter, "{missing} of {}: {why}", about.join(", ")),
+        if about.is_empty() {
+            return write!(formatter, "{missing}: {why}");
         }
+        write!(formatter, "{missing} of {}: {why}", about.join(", "))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Decides from the circuit breaker's metric whether the target is down. Held messages cannot be read: a receive would
 //! move them.
 
+use std::ops::Range;
+
 use chrono::{DurationRound as _, TimeDelta};
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
@@ -47,8 +49,8 @@ pub struct Outage {
 
 /// The time range to ask for, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a
 /// sign in the quarter of an hour before that.
-pub(super) fn asked_for(now: Timestamp) -> (Timestamp, Timestamp) {
-    (longest(now) - QUIET, period_of(now) + PERIOD)
+pub(super) fn asked_for(now: Timestamp) -> Range<Timestamp> {
+    longest(now) - QUIET..period_of(now) + PERIOD
 }
 
 impl Outage {
@@ -102,11 +104,10 @@ impl Target {
     pub fn in_words(&self) -> String {
         match self {
             Self::Down(Outage { since, or_longer, seconds, last_sign }) => {
-                let since = match or_longer {
-                    true => format!("for more than {} days", LOOK_BACK.num_days()),
-                    false => {
-                        format!("since about {} UTC ({})", since.format("%Y-%m-%d %H:%M"), about(*seconds))
-                    }
+                let since = if *or_longer {
+                    format!("for more than {} days", LOOK_BACK.num_days())
+                } else {
+                    format!("since about {} UTC ({})", since.format("%Y-%m-%d %H:%M"), about(*seconds))
                 };
                 let last_sign = last_sign.format("%H:%M");
                 format!(

@@ -113,8 +113,7 @@ mod tests {
         let connections = |arguments: &[&str]| {
             let arguments = Program::parse_from(["program"].iter().chain(arguments)).arguments;
             let named = |one: &Connection| {
-                let (profile, region) = one.named();
-                format!("{} {}", profile.unwrap_or("-"), region.unwrap_or("-"))
+                format!("{} {}", one.profile().unwrap_or("-"), one.region().unwrap_or("-"))
             };
             arguments.connections().iter().map(named).collect::<Vec<_>>()
         };

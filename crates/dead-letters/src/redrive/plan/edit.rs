@@ -74,11 +74,11 @@ fn filtered(
     let id = &record.message.sqs_message_id;
     let document = record.document();
     let outputs = [identity.edit(id, &document)?, change.edit(id, &document)?];
-    Ok(compared(outputs).and_then(|(before, after)| with_body(record, &before, &after, editable)))
+    Ok(compared(outputs).and_then(|[before, after]| with_body(record, &before, &after, editable)))
 }
 
 /// `.body` before and after the edit, which must have changed nothing else.
-fn compared([before, after]: [Result<String, String>; 2]) -> Result<(Value, Value), String> {
+fn compared([before, after]: [Result<String, String>; 2]) -> Result<[Value; 2], String> {
     let read = |text: String| {
         read_lossy(&text)
             .map_err(|_| "it makes something else than JSON, or the body is nested too deep to be edited")
@@ -96,8 +96,7 @@ fn compared([before, after]: [Result<String, String>; 2]) -> Result<(Value, Valu
     if let Some(name) = changed.keys().find(|name| !document.contains_key(*name)) {
         return Err(format!("it adds .{name}; only .body can be changed"));
     }
-    let [before, after] = bodies;
-    Ok((before, after))
+    Ok(bodies)
 }
 
 /// The text that an editor has given back.

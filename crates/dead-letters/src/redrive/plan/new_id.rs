@@ -8,11 +8,18 @@ use uuid::{Builder, Uuid};
 use crate::edit::splice;
 use crate::surrogates::read_lossy;
 
-/// The body with a new `message_id`, and the one that it had: SQS's first one if it had none that is a UUID.
+/// A body with a new `message_id`.
+pub(super) struct Renamed {
+    pub(super) body: String,
+    /// The id that it had: SQS's first one if it had none that is a UUID.
+    pub(super) old_id: String,
+}
+
+/// Gives a body a new `message_id`.
 ///
 /// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come
 /// to the same: from the old id, the new generation and what the producer's part of the message is after the edit.
-pub(super) fn with_new_id(body: &str, first_id: &str, generation: u32) -> (String, String) {
+pub(super) fn with_new_id(body: &str, first_id: &str, generation: u32) -> Renamed {
     let before = read_lossy(body).unwrap_or_default();
     let own = before["metadata"]["message_id"].as_str();
     let old_id = own.filter(|id| Uuid::try_parse(id).is_ok()).unwrap_or(first_id).to_owned();
@@ -22,7 +29,7 @@ pub(super) fn with_new_id(body: &str, first_id: &str, generation: u32) -> (Strin
             derived_id(&old_id.to_ascii_lowercase(), generation, &of_the_producer(&before).to_string());
         metadata.insert("message_id".to_owned(), new_id.to_string().into());
     }
-    (splice(body, &before, &after), old_id)
+    Renamed { body: splice(body, &before, &after), old_id }
 }
 
 /// The id in a body, whatever it is.

@@ -62,7 +62,7 @@ fn without_a_point_above_zero_nothing_is_seen() {
 #[test]
 fn an_outage_as_long_as_what_is_looked_at_may_be_longer() {
     let now = at("2026-11-23T00:22:10Z");
-    let (start, end) = asked_for(now);
+    let Range { start, end } = asked_for(now);
     assert_eq!((start, end), (at("2026-11-09T00:05:00Z"), at("2026-11-23T00:25:00Z")));
     let run = |from: Timestamp| -> Vec<Point> {
         let every = (0..).map(|n| from + PERIOD * 3 * n).take_while(|at| *at < end);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use redeliver_operator::markup::chart::{Axis, scale};
+use redeliver_operator::markup::chart::{Axis, Scale, scale};
 use redeliver_operator::terminal::units::float;
 
 /// The colours of the policies.
@@ -16,7 +16,7 @@ pub(super) fn time(end_seconds: u64) -> (Axis, &'static str) {
         14_401..=259_200 => ("hours", 3600),
         _ => ("days", 86_400),
     };
-    let (step, steps) = scale(end_seconds.div_ceil(seconds), 8);
+    let Scale { step, steps } = scale(end_seconds.div_ceil(seconds), 8);
     let marks = (0..=steps).map(|index| index * step).filter(|mark| mark * seconds <= end_seconds);
     let marks = marks.map(|mark| (float(mark * seconds), mark.to_string())).collect();
     (Axis { from: 0.0, to: float(end_seconds.max(1)), marks, has_lines: false }, unit)
