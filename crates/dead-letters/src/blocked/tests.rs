@@ -3,7 +3,7 @@ use redeliver_core::blocked::notice;
 use redeliver_core::failure::Stage;
 use redeliver_core::message::packing::pack;
 use redeliver_core::message::schema::MessageSchema;
-use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
+use redeliver_core::message::{Content, OutgoingMessage, ReceiveTimes, Timestamp};
 use redeliver_core::ports::{QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Receive};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
