@@ -329,7 +329,7 @@ async fn a_restore_begins_a_journal_beside_each_backup_and_no_other_command_send
     while runner.running().is_some() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let outcome = runner.started(FROM).0.remove(0).outcome.unwrap();
+    let outcome = runner.started(FROM).started.remove(0).outcome.unwrap();
     assert!(outcome.finished, "{outcome:?}");
     for journal in backups.map(|backup| journal_of_redrive(&backup)) {
         let open =
