@@ -7,6 +7,7 @@
 //! rights of each command. Output goes to the [`terminal`] or becomes a page ([`markup`]).
 
 pub mod archive;
+pub mod audit;
 pub mod dead_letter;
 pub mod dead_letter_source;
 pub mod file_journals;

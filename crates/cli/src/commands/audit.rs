@@ -1,21 +1,14 @@
 //! `redeliver audit`: what died, why and when, read from a DLQ without consuming it.
 
-mod age;
 mod arguments;
-mod attempts;
-mod auditor;
-mod copies;
 mod csv;
 #[cfg(test)]
+#[path = "../../../operator/src/audit/examples.rs"]
 pub(crate) mod examples;
 mod html;
 mod known_causes;
-mod over_time;
-mod report;
-mod save;
 mod show;
 mod table;
-mod view;
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
@@ -27,14 +20,13 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Clock as _, Queue as _};
 
 pub use arguments::{Arguments, Format};
-use auditor::{Audited, Auditor, Progress};
-use report::{Context, Tally};
-use save::Save;
 pub(crate) use table::groups_for_people;
-use view::View;
 
 use redeliver_dead_letters::{KnownCauses, Pick};
 use redeliver_operator::Failure;
+#[cfg(test)]
+use redeliver_operator::audit::AuditReport;
+use redeliver_operator::audit::{Audited, Auditor, Context, Json, JsonLines, Progress, Save, Tally, View};
 use redeliver_operator::dead_letter::Showing;
 use redeliver_operator::dead_letter_source::OpenSource;
 use redeliver_operator::sentences::{
@@ -202,8 +194,8 @@ fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
         Format::Table => {
             Box::new(table::Table { colours, on_terminal: on_stdout && io::stdout().is_terminal() })
         }
-        Format::Json => Box::new(view::Json),
-        Format::Jsonl => Box::new(view::JsonLines),
+        Format::Json => Box::new(Json),
+        Format::Jsonl => Box::new(JsonLines),
         Format::Csv => Box::new(csv::Csv { reveal }),
         Format::Html => Box::new(html::Page::new(showing)),
     }

@@ -5,9 +5,8 @@ use std::io::{self, Write};
 use redeliver_core::message::metadata::Metadata;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::written;
+use redeliver_operator::audit::View;
 use redeliver_operator::terminal::escape::escaped_lines;
-
-use super::view::View;
 
 /// The value of a column.
 type Cell = fn(&DeadLetterRecord) -> String;

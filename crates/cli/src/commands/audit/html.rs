@@ -8,14 +8,13 @@ use std::io::{self, Write};
 use maud::{Markup, html};
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::Group;
+use redeliver_operator::audit::{AuditReport, View};
 use redeliver_operator::dead_letter::{self, Showing, is_long};
 use redeliver_operator::markup::{self, Fact, figure, moment, page};
 use redeliver_operator::terminal::escape::shortened;
 use redeliver_operator::terminal::units::{about, counted, grouped};
 
-use super::report::AuditReport;
 use super::table::{ages, attempts};
-use super::view::View;
 use charts::{bars, class_of, columns};
 use messages::Messages;
 

@@ -4,11 +4,9 @@ use std::io::{self, Write};
 
 use redeliver_dead_letters::groups::{Group, written};
 use redeliver_dead_letters::{DeadLetterRecord, KnownCauses};
+use redeliver_operator::audit::{AuditReport, View};
 use redeliver_operator::terminal::escape::escaped;
 use redeliver_operator::terminal::units::counted;
-
-use super::report::AuditReport;
-use super::view::View;
 
 /// Prints the new causes at the end.
 pub(super) struct NewCauses {

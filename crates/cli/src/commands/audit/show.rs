@@ -6,12 +6,11 @@ use std::io::{self, Write};
 use console::Style;
 use redeliver_dead_letters::groups::written;
 use redeliver_dead_letters::{DeadLetterRecord, plain};
+use redeliver_operator::audit::View;
 use redeliver_operator::dead_letter::{Showing, Timeline, body_for_people};
 use redeliver_operator::terminal::escape::{escaped, escaped_lines};
 use redeliver_operator::terminal::units::counted;
 use redeliver_operator::trace_url::Trace;
-
-use super::view::View;
 
 /// Copies that are printed; a message may have more.
 const COPIES_MAX: u64 = 10;

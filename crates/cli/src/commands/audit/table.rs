@@ -4,12 +4,9 @@ use std::io::{self, IsTerminal as _, Write};
 
 use console::Style;
 use redeliver_dead_letters::groups::{Group, written};
+use redeliver_operator::audit::{AGE_CLASSES, AuditReport, View};
 use redeliver_operator::terminal::escape::{escaped, shortened};
 use redeliver_operator::terminal::units::{about, bar, counted, grouped};
-
-use super::age::NAMES;
-use super::report::AuditReport;
-use super::view::View;
 
 /// Characters of the longest bar.
 const BAR: u64 = 30;
@@ -147,7 +144,7 @@ fn start(groups: &[Group]) -> String {
 }
 
 pub(super) fn ages(report: &AuditReport) -> Vec<(String, u64)> {
-    NAMES.into_iter().map(str::to_owned).zip(report.age.classes).collect()
+    AGE_CLASSES.into_iter().map(str::to_owned).zip(report.age.classes).collect()
 }
 
 pub(super) fn attempts(report: &AuditReport) -> Vec<(String, u64)> {

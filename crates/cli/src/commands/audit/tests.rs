@@ -3,7 +3,6 @@ use redeliver_dead_letters::Coverage;
 use redeliver_testing::hostile::hostile;
 
 use super::examples::{record, report, report_with_retention, with_sent_seconds};
-use super::report::AuditReport;
 use super::*;
 
 #[derive(Debug, Parser)]
@@ -121,7 +120,7 @@ fn every_view_shows_hostile_text_in_the_same_way() {
             "view {index}: and nothing else is hidden"
         );
     }
-    let for_programs: [Box<dyn View>; 2] = [Box::new(view::Json), Box::new(view::JsonLines)];
+    let for_programs: [Box<dyn View>; 2] = [Box::new(Json), Box::new(JsonLines)];
     for view in for_programs {
         let printed = printed(view);
         assert_eq!(redeliver_operator::terminal::escape::escaped_lines(&printed), printed);

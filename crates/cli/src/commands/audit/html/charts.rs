@@ -7,7 +7,7 @@ use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_operator::markup::chart::{Axis, Key, Plot};
 use redeliver_operator::terminal::units::{float, grouped};
 
-use crate::commands::audit::over_time::OverTime;
+use redeliver_operator::audit::OverTime;
 
 const HEIGHT: f64 = 180.0;
 /// A column's width as a share of its slot, and its maximum as a share of the chart.

@@ -11,7 +11,7 @@ use redeliver_operator::terminal::escape::shortened;
 use redeliver_operator::terminal::units::{counted, grouped};
 
 use super::{GROUPS_MAX, badge};
-use crate::commands::audit::report::AuditReport;
+use redeliver_operator::audit::AuditReport;
 
 /// The limit on messages. The last thousand are kept for groups of which few are shown yet.
 const MESSAGES_MAX: usize = 5000;

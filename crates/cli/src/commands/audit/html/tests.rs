@@ -5,7 +5,7 @@ use super::*;
 use crate::commands::audit::examples::{
     annotated, context, foreign, id, received, record, report, with_sent_seconds,
 };
-use crate::commands::audit::report::Tally;
+use redeliver_operator::audit::Tally;
 
 mod chromium;
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::commands::audit::examples::{
     context, foreign, record, report, report_with_retention, with_sent_seconds,
 };
-use crate::commands::audit::report::Tally;
+use redeliver_operator::audit::Tally;
 
 fn printed(report: &AuditReport, colours: bool) -> String {
     printed_on(report, colours, false)

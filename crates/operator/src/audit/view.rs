@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
+use crate::dead_letter::{Layout, Mask, lay_out};
 use redeliver_dead_letters::DeadLetterRecord;
-use redeliver_operator::dead_letter::{Layout, Mask, lay_out};
 
 use super::report::AuditReport;
 
 /// An output format.
-pub(super) trait View {
+pub trait View {
     /// Called before the first message.
     fn begin(&mut self, _output: &mut dyn Write) -> io::Result<()> {
         Ok(())
@@ -25,7 +25,7 @@ pub(super) trait View {
 }
 
 /// The report as one JSON object.
-pub(super) struct Json;
+pub struct Json;
 
 impl View for Json {
     fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
@@ -34,7 +34,7 @@ impl View for Json {
 }
 
 /// One line a message: the document that filters get.
-pub(super) struct JsonLines;
+pub struct JsonLines;
 
 impl View for JsonLines {
     fn add(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
@@ -47,7 +47,7 @@ impl View for JsonLines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit::examples::{foreign, message};
+    use crate::audit::examples::{foreign, message};
 
     #[test]
     fn each_message_is_one_line_whatever_its_body() {

@@ -6,15 +6,14 @@ use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
-use redeliver_dead_letters::{FilterError, ReaderError};
+use redeliver_dead_letters::{Filter, FilterError, ReaderError};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
 
 use super::*;
-use crate::commands::audit::examples::{body, context, id};
-use crate::commands::audit::view::{Json, JsonLines};
-use crate::commands::selection_args::SelectionArgs;
+use crate::audit::examples::{body, context, id};
+use crate::audit::view::{Json, JsonLines};
 
 struct World {
     clock: VirtualClock,
@@ -67,7 +66,7 @@ impl World {
 }
 
 fn filtered(filter: &str) -> Pick {
-    SelectionArgs { filter: Some(filter.to_owned()), ..SelectionArgs::default() }.pick().unwrap()
+    Pick::new(None, Vec::new(), Some(Filter::of_dead_letters(filter).unwrap()))
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! Records for the tests.
+//! Records for the tests of this crate and of the command line.
+#![allow(dead_code, unused_imports, reason = "each crate needs a part of them")]
 
 use redeliver_testing::dead_letters;
 pub(crate) use redeliver_testing::dead_letters::{at, body, id, received};
 
-use super::report::{AuditReport, Context, Tally};
+use super::{AuditReport, Context, Tally};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, Retention};
 
 pub(crate) fn foreign(body: &str, number: u32) -> DeadLetterRecord {

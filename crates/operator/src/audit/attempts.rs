@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::dead_letter::skipped_attempts;
 use redeliver_dead_letters::DeadLetterRecord;
-use redeliver_operator::dead_letter::skipped_attempts;
 use serde::Serialize;
 
 /// The highest `retry_attempt` that redeliver writes. Higher values count as this one.
@@ -59,7 +59,7 @@ impl SkippedAttempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit::examples::{foreign, retried};
+    use crate::audit::examples::{foreign, retried};
 
     #[test]
     fn attempts_are_counted_and_unknown_ones_are_said_to_be() {

@@ -63,7 +63,7 @@ impl Copies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit::examples::{foreign, message};
+    use crate::audit::examples::{foreign, message};
 
     #[test]
     fn the_same_id_and_generation_is_a_copy_whatever_attempts_it_spent() {

@@ -2,44 +2,44 @@
 
 use std::io::{self, Write};
 
+use crate::Failure;
+use crate::sentences::picked_without_members;
 use futures_util::future::{Either, select};
 use redeliver_core::ports::{Clock, Queue};
 use redeliver_dead_letters::{Choice, Coverage, DeadLetterRecord, Pick, Reader};
-use redeliver_operator::Failure;
-use redeliver_operator::sentences::picked_without_members;
 
 use super::report::{AuditReport, Tally};
 use super::save::Save;
 use super::view::View;
 
 /// Receives the messages of an audit.
-pub(super) struct Auditor<'a> {
-    pub(super) pick: Pick,
+pub struct Auditor<'a> {
+    pub pick: Pick,
     /// Maximum number of messages to read.
-    pub(super) max: u64,
-    pub(super) tally: Tally,
-    pub(super) save: Option<Save>,
-    pub(super) view: Box<dyn View>,
-    pub(super) output: &'a mut dyn Write,
+    pub max: u64,
+    pub tally: Tally,
+    pub save: Option<Save>,
+    pub view: Box<dyn View>,
+    pub output: &'a mut dyn Write,
 }
 
 /// The result of an audit.
 #[derive(Debug)]
-pub(super) struct Audited {
-    pub(super) report: AuditReport,
+pub struct Audited {
+    pub report: AuditReport,
     /// Sentences about ids and groups that were named and not found. Empty if the queue was not read to its end.
-    pub(super) missing: Vec<String>,
+    pub missing: Vec<String>,
     /// True if the reader of the output closed it early, as `head` does.
-    pub(super) output_closed: bool,
-    pub(super) still_hidden: u64,
+    pub output_closed: bool,
+    pub still_hidden: u64,
     /// Sentences about what was picked.
-    pub(super) remarks: Vec<String>,
+    pub remarks: Vec<String>,
     /// With `--known-causes`: true if there is a new cause.
-    pub(super) has_new_causes: bool,
+    pub has_new_causes: bool,
 }
 
 /// The progress of an audit.
-pub(super) enum Progress {
+pub enum Progress {
     Read {
         seen: u64,
         approximate: u64,
@@ -60,7 +60,7 @@ enum End {
 
 impl Auditor<'_> {
     /// Reads the queue to its end or until `stop`. Always makes the messages visible again, even after an error.
-    pub(super) async fn audit<Q: Queue, C: Clock>(
+    pub async fn audit<Q: Queue, C: Clock>(
         mut self,
         queue: &Q,
         clock: &C,

@@ -9,7 +9,8 @@ const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 /// The upper limits of the age classes; the last class has none.
 const LIMITS: [i64; 6] = [HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY];
-pub(super) const NAMES: [&str; 7] =
+/// The names of the age classes.
+pub const AGE_CLASSES: [&str; 7] =
     ["under 1 h", "1 – 6 h", "6 – 24 h", "1 – 3 d", "3 – 7 d", "7 – 14 d", "14 d and more"];
 
 /// The ages of messages since `SentTimestamp`, from which SQS also counts the retention. A redrive keeps it, so the age

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::sentences::{ELSEWHERE, deleted_soon};
+use crate::terminal::output::document;
+use crate::terminal::units::{counted, grouped};
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::groups::{Group, GroupTable, millis};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged, Retention};
-use redeliver_operator::sentences::{ELSEWHERE, deleted_soon};
-use redeliver_operator::terminal::output::document;
-use redeliver_operator::terminal::units::{counted, grouped};
 use serde::Serialize;
 
 use super::age::Age;

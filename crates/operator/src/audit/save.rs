@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
+use crate::files::FileError;
+use crate::terminal::units::counted;
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::{Archive, DeadLetterRecord};
-use redeliver_operator::files::FileError;
-use redeliver_operator::terminal::units::counted;
 
 /// The time for which the final DLQ keeps a dead letter: SQS's longest.
 const FINAL_DLQ_KEEPS: TimeDelta = TimeDelta::days(14);
 
 /// The file, which is new.
 #[derive(Debug)]
-pub(super) struct Save {
+pub struct Save {
     file: Archive,
     /// Dead letters of an archive that died since then are in the final DLQ, too, unless they were purged or redriven.
     still_queued_since: Option<Timestamp>,
@@ -22,7 +22,7 @@ pub(super) struct Save {
 
 impl Save {
     /// Starts the file. `archive_read_at` is the time at which an archive was read.
-    pub(super) fn create(path: &Path, archive_read_at: Option<Timestamp>) -> Result<Self, FileError> {
+    pub fn create(path: &Path, archive_read_at: Option<Timestamp>) -> Result<Self, FileError> {
         let still_queued_since = archive_read_at.map(|now| now - FINAL_DLQ_KEEPS);
         Ok(Self { file: Archive::create(path)?, still_queued_since, still_queued: 0 })
     }
@@ -54,7 +54,7 @@ mod tests {
     use redeliver_core::message::metadata::parse_rfc3339;
 
     use super::*;
-    use crate::commands::audit::examples::{record, with_sent_seconds};
+    use crate::audit::examples::{record, with_sent_seconds};
 
     #[test]
     fn letters_that_the_final_dlq_may_still_hold_are_counted_in_a_warning() {

@@ -1,7 +1,5 @@
 use super::*;
-use crate::commands::audit::examples::{
-    context, foreign, record, report, report_with_retention, with_sent_seconds,
-};
+use crate::audit::examples::{context, foreign, record, report, report_with_retention, with_sent_seconds};
 
 #[test]
 fn a_report_in_json_has_its_totals_groups_and_coverage() {

@@ -1,0 +1,22 @@
+//! An audit of dead letters: each one goes from the queue through the filter to the tally, the file of `--save` and the
+//! view. The report at the end is a value of bounded size.
+
+mod age;
+mod attempts;
+mod auditor;
+mod copies;
+#[cfg(test)]
+mod examples;
+mod over_time;
+mod report;
+mod save;
+mod view;
+
+pub use age::{AGE_CLASSES, Age};
+pub use attempts::{Attempts, SkippedAttempts};
+pub use auditor::{Audited, Auditor, Progress};
+pub use copies::Duplicates;
+pub use over_time::{OverTime, Span};
+pub use report::{AuditReport, Context, Tally};
+pub use save::Save;
+pub use view::{Json, JsonLines, View};
