@@ -8,6 +8,7 @@
 
 pub mod archive;
 pub mod audit;
+pub mod check;
 pub mod dead_letter;
 pub mod dead_letter_source;
 pub mod file_journals;

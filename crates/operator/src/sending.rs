@@ -1,8 +1,10 @@
-//! Sends a file of messages: lines are read and checked ([`Rules`]), packed into batches, sent ([`Sender`]), and recorded
-//! in a [`Journal`] once they are confirmed, so that a second run continues where the first one ended.
+//! Sends a file of messages ([`FileToSend`]): lines are read and checked ([`Rules`]), packed into batches, sent
+//! ([`Sender`]), and recorded in a [`Journal`] once they are confirmed, so that a second run continues where the first one
+//! ended.
 
 mod batches;
 mod confirmed;
+mod file;
 mod journal;
 mod pace;
 mod reader;
@@ -10,6 +12,7 @@ mod sender;
 mod summary;
 
 pub use confirmed::{Confirmed, Digest};
+pub use file::{FileToSend, OpenFile};
 pub use journal::{Journal, open as open_journal};
 pub use reader::{Checked, Numbered, Rules, Step};
 pub use sender::{Sender, Watcher, count};

@@ -2,18 +2,69 @@
 
 mod arguments;
 mod problems;
-mod run;
+mod terminal;
 
 use std::process::ExitCode;
 
+use redeliver_core::ports::Queue as _;
+use redeliver_core::strategy::Role;
+use redeliver_operator::Failure;
+use redeliver_operator::files::read_schema;
+use redeliver_operator::message_file::named;
+use redeliver_operator::queues::account;
+use redeliver_operator::sending::{FileToSend, Summary};
+use redeliver_operator::terminal::signals::interrupted;
+use redeliver_operator::terminal::stderr;
+
 pub use arguments::Arguments;
 
-use redeliver_operator::Failure;
-use redeliver_operator::sending::Summary;
+use terminal::Terminal;
 
 /// Sends the file and prints the outcome.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    print(arguments, &run::run(arguments).await?)
+    print(arguments, &run(arguments).await?)
+}
+
+async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
+    arguments.check_file()?;
+    let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
+    let journal = arguments.journal()?;
+    arguments.printing.check()?;
+    let applied = arguments.apply.is_wanted();
+    let file = FileToSend {
+        path: &arguments.file,
+        is_backup: arguments.backup,
+        schema,
+        journal: journal.as_deref(),
+        resume: arguments.resume,
+        applied,
+    };
+    let connection = &arguments.connection;
+    let address = arguments.queue.address(connection, Role::Source).await?;
+    let open = file.open(connection, &address).await?;
+    let terminal = Terminal::new(&arguments.file);
+    let queue = open.queue.arn();
+    let verb = arguments.apply.verb("sending", "would send");
+    let what = format!("{verb} {} to {queue}", named(&arguments.file).display());
+    account::announce(connection, queue, what).await;
+    if !applied {
+        let summary = open.preview(&terminal);
+        terminal.end();
+        return Ok(summary);
+    }
+    let stop = interrupted("interrupted: waiting for the batches on their way; Ctrl-C again does not wait")?;
+    let summary = open.send(arguments.rate, &terminal, stop.requested()).await;
+    terminal.end();
+    if let Some(why) = &summary.stopped {
+        stderr::error(why);
+    }
+    if let Some(path) = journal.filter(|_| summary.exit_code() != 0 && !summary.has_tried_nothing()) {
+        let path = path.display();
+        stderr::remark(format_args!(
+            "the sent lines are recorded in {path}: the same command sends the rest"
+        ));
+    }
+    Ok(summary)
 }
 
 fn print(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, Failure> {

@@ -13,13 +13,13 @@ use redeliver_sim::LoopError;
 use redeliver_sim::cost::Prices;
 use redeliver_sim::planner::{Forecast, Measurements, Scenario, run};
 
-use crate::commands::check::remark_on;
 use crate::commands::run_args::progress_bar;
 pub use arguments::Arguments;
 use arguments::names_of;
 use picture::Picture;
 use plot::POLICIES_MAX;
 use redeliver_operator::Failure;
+use redeliver_operator::check::remark_on_policy;
 use redeliver_operator::files::{FileError, read_policy, read_text};
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::counted;
@@ -49,7 +49,7 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
         Forecast::new(scenario, arguments.retention().as_secs(), arguments.architecture, prices);
     for ((path, policy), name) in files.iter().zip(policies?).zip(names_of(&files)) {
         if let Some(path) = path {
-            remark_on(path, &policy);
+            remark_on_policy(path, &policy);
         }
         let before = bar.position();
         let measured = run(&policy, &scenario, &|settled| bar.set_position(before + settled))?;

@@ -1,0 +1,162 @@
+//! A file and the queue that it is sent to: opened and checked, then counted or sent.
+
+use std::fs::File;
+use std::io::BufRead;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use futures_util::{Stream, stream};
+use redeliver_aws::SystemClock;
+use redeliver_aws::sqs::SqsQueue;
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::schema::MessageSchema;
+use redeliver_core::ports::Queue as _;
+use redeliver_dead_letters::Backup;
+use tokio::sync::mpsc;
+
+use super::journal::{self, Journal};
+use super::reader::{Rules, Step};
+use super::sender::{Sender, Watcher, count};
+use super::summary::Summary;
+use crate::Failure;
+use crate::message_file::{self, Form};
+use crate::queues::{Connection, KnownQueue, QueueAddress};
+
+/// Lines that are read ahead, of at most 1 MiB each.
+const READ_AHEAD: usize = 32;
+
+/// A file to send.
+#[derive(Debug)]
+pub struct FileToSend<'a> {
+    pub path: &'a Path,
+    /// True if its lines are dead letters, as `audit --save` or `purge --backup` wrote them.
+    pub is_backup: bool,
+    pub schema: MessageSchema,
+    /// The journal; `None` if the file cannot be read a second time.
+    pub journal: Option<&'a Path>,
+    /// True if there must be a journal of an earlier send.
+    pub resume: bool,
+    /// False to count only. This begins no journal.
+    pub applied: bool,
+}
+
+/// A file that can be sent to its queue.
+pub struct OpenFile {
+    pub queue: SqsQueue,
+    input: Box<dyn BufRead + Send>,
+    rules: Rules,
+    journal: Option<Journal<File>>,
+    journal_path: Option<PathBuf>,
+}
+
+impl FileToSend<'_> {
+    /// Opens the file and its journal, and finds the queue. Nothing is begun if the queue cannot be the right one.
+    pub async fn open(self, connection: &Connection, address: &QueueAddress) -> Result<OpenFile, Failure> {
+        let input = message_file::open(self.path)?;
+        if address.is_fifo() && !self.is_backup {
+            return Err(format!(
+                "{address} is a FIFO queue, and a line has no message group: let your producer send it"
+            )
+            .into());
+        }
+        let KnownQueue { queue, attributes } = connection.find(address).await?;
+        let largest = attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
+        let form = if self.is_backup {
+            Form::Backup(Box::new(Backup::new(self.schema, queue.arn())))
+        } else {
+            Form::Body(Box::new(self.schema))
+        };
+        if let Form::Backup(backup) = &form
+            && self.journal.is_some()
+        {
+            // Before a journal is begun for a queue that was named by mistake.
+            let first = form.lines(message_file::open(self.path)?).next().and_then(Result::ok);
+            backup.check_queue(&first.and_then(|line| line.content.ok()).unwrap_or_default())?;
+        }
+        let journal = self
+            .journal
+            // A dry run needs no journal unless a send has begun one.
+            .filter(|path| self.applied || self.resume || path.exists())
+            .map(|path| journal::open(path, self.path, queue.arn(), &form, self.resume))
+            .transpose()?;
+        let (journal, confirmed) = journal.unzip();
+        let rules = Rules {
+            form,
+            largest: largest.unwrap_or(MESSAGE_BYTES_MAX),
+            confirmed: confirmed.unwrap_or_default(),
+        };
+        let journal_path = self.journal.map(Path::to_path_buf);
+        Ok(OpenFile { queue, input, rules, journal, journal_path })
+    }
+}
+
+impl OpenFile {
+    /// Counts what a send would do with each line.
+    pub fn preview(self, watcher: &impl Watcher) -> Summary {
+        let mut summary = Summary::default();
+        for step in self.rules.steps(self.input) {
+            summary.planned += u64::from(count(step, &mut summary, watcher).is_some());
+        }
+        summary
+    }
+
+    /// Sends the lines, and removes the journal if nothing was tried.
+    pub async fn send(
+        self,
+        rate: Option<NonZeroU32>,
+        watcher: &impl Watcher,
+        stop: impl Future<Output = ()>,
+    ) -> Summary {
+        let Self { queue, input, rules, mut journal, journal_path } = self;
+        let sender = Sender { queue: &queue, clock: &SystemClock, rate, watcher };
+        let summary = sender.send(read_ahead(rules.steps(input)), journal.as_mut(), stop).await;
+        if let Some(path) = &journal_path {
+            remove_unused_journal(path, &summary);
+        }
+        summary
+    }
+}
+
+/// A journal without a line that was tried would only block a send to another queue.
+fn remove_unused_journal(path: &Path, summary: &Summary) {
+    if summary.has_tried_nothing() {
+        // A journal that stays does no harm: it names its queue, and the error says what to do.
+        let _removed = std::fs::remove_file(path);
+    }
+}
+
+/// Reads and checks on a thread of its own: an input that is silent must not hold up batches that are under way.
+fn read_ahead(steps: impl Iterator<Item = Step> + Send + 'static) -> impl Stream<Item = Step> {
+    let (sender, mut receiver) = mpsc::channel(READ_AHEAD);
+    std::thread::spawn(move || {
+        for step in steps {
+            if sender.blocking_send(step).is_err() {
+                break; // the send has ended
+            }
+        }
+    });
+    stream::poll_fn(move |context| receiver.poll_recv(context))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sending::Stopped;
+
+    #[test]
+    fn a_journal_goes_only_if_nothing_was_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = folder.path().join("input.sent");
+        let left = |summary: Summary| {
+            redeliver_dead_letters::files::replace(&journal, b"its first line").unwrap();
+            remove_unused_journal(&journal, &summary);
+            journal.exists()
+        };
+        let nothing = Summary { invalid: 2, ..Summary::default() };
+        assert!(!left(nothing.clone()));
+        assert!(left(Summary { sent: 1, ..nothing.clone() }));
+        assert!(left(Summary { sent_before: 1, ..nothing.clone() }));
+        assert!(left(Summary { unconfirmed: 1, ..nothing.clone() }), "it may be in the queue");
+        assert!(left(Summary { stopped: Some(Stopped::Interrupted), ..nothing }));
+    }
+}
