@@ -104,7 +104,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Permissions(arguments) => block_on(permissions::main(&arguments)),
         Command::Preflight(arguments) => block_on(preflight::main(&arguments)),
         // Its errors are lines of its log.
-        Command::Work(arguments) => Ok(work::main(&arguments)),
+        Command::Work(arguments) => Ok(work::main(arguments)),
         Command::Completions(arguments) => completions::main(&arguments, Arguments::command()),
         Command::Man(arguments) => man::main(&arguments, Arguments::command()),
     }

@@ -36,6 +36,7 @@ mod lock;
 pub mod message;
 pub mod notices;
 pub mod policy;
+pub mod polling;
 pub mod ports;
 pub mod redelivery;
 mod span_context;

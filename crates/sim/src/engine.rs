@@ -13,10 +13,11 @@ use futures_util::lock::Mutex as AsyncMutex;
 use futures_util::{join, pin_mut};
 use redeliver_core::deliver::until;
 use redeliver_core::message::ReceivedMessage;
+use redeliver_core::polling::{invoke, receive};
 use redeliver_core::ports::{Clock, Function, Queue, Receive};
 
+use crate::batching::Batching;
 use crate::error::LoopError;
-use crate::event_source_mapping::{Batching, invoke, receive};
 use crate::topology::{INVOCATION_TIMEOUT, Topology};
 use crate::tracker::Tracker;
 use redeliver_core::lock;

@@ -98,7 +98,7 @@ mod tests {
     use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 
     use super::*;
-    use crate::event_source_mapping::Batching;
+    use crate::batching::Batching;
 
     /// Otherwise a local run would overstate the cost of an outage: each environment would learn of it by itself.
     #[test]

@@ -1,18 +1,18 @@
 //! The model: the whole retry loop in one process, what a policy does in it, and what AWS charges for it.
 //!
 //! - A [`Topology`] is the queues of the deployed stack. [`functions`] puts the functions together on it as the stack
-//!   does, and an [`Engine`] sends the messages and polls for the functions ([`event_source_mapping`]), until the
+//!   does, and an [`Engine`] sends the messages and polls for the functions, until the
 //!   [`Tracker`] has seen each message come out.
 //! - The [`planner`] computes what can be computed from a policy alone, and measures the rest: it runs the functions in
 //!   virtual time against a target that is down or fails.
 //! - [`cost`] has AWS's list prices, and turns usage into dollars.
 
 pub mod cost;
-pub mod event_source_mapping;
 pub mod functions;
 pub mod planner;
 pub mod virtual_time;
 
+mod batching;
 mod built_in_target;
 mod engine;
 mod error;
@@ -22,6 +22,7 @@ mod number;
 mod topology;
 mod tracker;
 
+pub use batching::Batching;
 pub use built_in_target::{BuiltInTarget, Failures};
 pub use engine::{Engine, Functions};
 pub use error::LoopError;

@@ -10,7 +10,7 @@ use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redr
 use redeliver_core::strategy::{NeededQueue, Role, Strategy, Wiring};
 use redeliver_embedded::EmbeddedQueue;
 
-use crate::event_source_mapping::Batching;
+use crate::batching::Batching;
 
 /// The functions' timeout.
 pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);

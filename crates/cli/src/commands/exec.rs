@@ -1,39 +1,9 @@
-//! The user's own function, which `--exec` of `local` and `work` starts.
+//! `--exec` of `local` and `work`: the command of the user's own function.
 
-use std::pin::pin;
-use std::time::Duration;
-
-use redeliver_aws::targets::{Command, OwnFunction};
-use tokio::time::timeout;
-
-use redeliver_operator::terminal::stderr;
+use redeliver_aws::targets::Command;
 
 /// Splits a command into words like a shell.
 pub(crate) fn command(text: &str) -> Result<Command, String> {
     let words = shlex::split(text).ok_or("a quotation mark is not closed")?;
     Command::new(words.into_iter().map(Into::into)).ok_or_else(|| "it names no program".to_owned())
-}
-
-/// Without a request for an invocation by then, the command may not be a Lambda runtime.
-const START_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Waits until the function of `--exec` has started: otherwise all messages would fail.
-///
-/// # Errors
-/// The reason why it cannot start.
-pub(crate) async fn start(function: &OwnFunction) -> Result<(), String> {
-    let mut starting = pin!(function.runtime.begin());
-    let started = match timeout(START_PATIENCE, &mut starting).await {
-        Ok(started) => started,
-        Err(_) => {
-            stderr::warning(
-                "--exec has not asked for an invocation for 10 s: its command must start a Lambda runtime, such as \
-                 `python3 -m awslambdaric app.handler`",
-            );
-            starting.await
-        }
-    };
-    let ended =
-        started.map_err(|error| format!("--exec cannot be run: {}: {error}", function.runtime.program()))?;
-    ended.map_err(|ended| format!("--exec ended at its start: {}", ended.how()))
 }

@@ -14,11 +14,11 @@ use std::process::ExitCode;
 
 use redeliver_aws::targets::OwnFunction;
 
-use crate::commands::exec;
 pub use arguments::Arguments;
 use redeliver_operator::Failure;
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
+use redeliver_worker::start_own_function;
 use report::RunReport;
 use setup::Setup;
 use target::Target;
@@ -37,11 +37,11 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     print(arguments, &report)
 }
 
-/// [`exec::start`] until a signal comes.
+/// [`start_own_function`] until a signal comes.
 async fn start_unless_interrupted(function: &OwnFunction) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     tokio::select! {
-        started = exec::start(function) => Ok(started?),
+        started = start_own_function(function) => Ok(started?),
         _ = signals.next() => Err("interrupted before --exec had started".into()),
     }
 }

@@ -1,147 +1,18 @@
-//! `redeliver work`: the functions as a long-running process that polls their queues itself, for containers instead of
-//! Lambda.
-//!
-//! A [`poller`] does for a container what an event source mapping does in Lambda. After a stop it receives no more, and
-//! finishes what it has received. A receive under way is not cancelled, since SQS may be handing out messages in that
-//! moment. These are handled, too: their only receive on the source queue is spent (`maxReceiveCount` 1), so SQS would move
-//! them to the intermediate DLQ as if they had failed.
+//! `redeliver work`: the functions as a long-running process, by [`redeliver_worker`].
 
 mod arguments;
-mod health;
-mod log;
-mod metrics;
-mod otlp;
-mod poller;
-mod prepared;
-mod queue_name;
-mod queues;
-mod server;
-mod settings;
 
-use std::pin::pin;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use futures_util::future::{Either, join_all, select};
-use redeliver_aws::start::StartError;
-use redeliver_aws::{Stop, SystemClock, telemetry};
-use redeliver_core::ports::Clock as _;
-use serde_json::json;
+use redeliver_worker::{Ending, run};
 
 pub use arguments::Arguments;
 
-use otlp::SpanExport;
-use prepared::{Prepared, prepare};
-use redeliver_operator::terminal::signals::Signals;
-use redeliver_operator::terminal::stderr;
-use server::{HealthServer, Shown};
-
-/// Polls until a signal comes, then handles what was received.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    telemetry::init();
-    // Standard error has JSON lines.
-    stderr::be_quiet();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return not_started(&error),
-    };
-    let ended = runtime.block_on(run(arguments));
-    // A DNS lookup must not delay the end of the process.
-    runtime.shutdown_background();
-    ended
-}
-
-enum Ending {
-    /// Everything that was received is handled.
-    Finished,
-    /// Some batches are not handled: their messages come back.
-    Cancelled,
-}
-
-async fn run(arguments: &Arguments) -> ExitCode {
-    match start(arguments).await {
-        Ok(Ending::Finished) => ExitCode::SUCCESS,
-        Ok(Ending::Cancelled) => ExitCode::from(1),
-        Err(error) => not_started(&error),
-    }
-}
-
-fn not_started(error: &impl ToString) -> ExitCode {
-    log::error("not_started", &error.to_string());
-    ExitCode::from(2)
-}
-
-async fn start(arguments: &Arguments) -> Result<Ending, StartError> {
-    let export = SpanExport::from_environment(&arguments.service());
-    // Before the first receive, so that no signal kills a process that has received a message.
-    let mut signals = Signals::listen()?;
-    let stop = Stop::default();
-    let server = match arguments.health {
-        Some(address) => Some(HealthServer::bind(address).await?),
-        None => None,
-    };
-    let prepared = match select(pin!(prepare(arguments, &stop)), pin!(signals.next())).await {
-        Either::Left((prepared, _)) => prepared?,
-        Either::Right(_) => return Ok(Ending::Finished),
-    };
-    log::info(
-        "started",
-        json!({
-            "functions": arguments.functions().iter().map(|name| name.as_str()).collect::<Vec<_>>(),
-            "health": server.as_ref().map(HealthServer::address),
-        }),
-    );
-    let Prepared { pollers, health, metrics, functions, own_function, .. } = prepared;
-    let export = export.map(|export| export.start(functions));
-    let served = Shown { health, metrics };
-    let serving = server.map(|server| tokio::spawn(server.serve(served, SystemClock)));
-    let ending = poll_until_signal(join_all(pollers), &mut signals, &stop, arguments.shutdown()).await;
-    if let Some(function) = own_function {
-        function.runtime.end().await;
-    }
-    if let Some(serving) = serving {
-        serving.abort();
-    }
-    // A process that is cut short ends at once.
-    if let (Ending::Finished, Some(export)) = (&ending, export) {
-        export.finish(&SystemClock).await;
-    }
-    Ok(ending)
-}
-
-/// Polls until the first signal, then until everything is handled, a second signal comes, or the time is over.
-async fn poll_until_signal(
-    pollers: impl Future,
-    signals: &mut Signals,
-    stop: &Stop,
-    shutdown: Duration,
-) -> Ending {
-    let mut pollers = pin!(pollers);
-    match select(pollers.as_mut(), pin!(signals.next())).await {
-        Either::Left(_) => return Ending::Finished,
-        Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
-    }
-    // From here on nothing is received. A poller ends when its receive is answered and its batch is handled and deleted.
-    stop.request();
-    let cancelled = async {
-        match select(pin!(signals.next()), pin!(SystemClock.sleep(shutdown))).await {
-            Either::Left((name, _)) => name,
-            Either::Right(_) => "--shutdown",
-        }
-    };
-    match select(pollers, pin!(cancelled)).await {
-        Either::Left(_) => {
-            log::info("stopped", json!({}));
-            Ending::Finished
-        }
-        // The pollers are dropped. Nothing is lost: messages that are not deleted become visible again, and SQS counts
-        // their receive.
-        Either::Right((reason, _)) => {
-            log::info(
-                "broken_off",
-                json!({ "by": reason, "remark": "messages that were not handled come back when their visibility timeout ends" }),
-            );
-            Ending::Cancelled
-        }
+/// Runs the functions until a signal comes.
+pub fn main(arguments: Arguments) -> ExitCode {
+    match run(&arguments.into()) {
+        Ending::Finished => ExitCode::SUCCESS,
+        Ending::Cancelled => ExitCode::from(1),
+        Ending::NotStarted => ExitCode::from(2),
     }
 }

@@ -12,7 +12,7 @@ use redeliver_embedded::VirtualClock;
 
 use super::usage::{DECISION, MEMORY_GB};
 use super::*;
-use crate::event_source_mapping::Batching;
+use crate::batching::Batching;
 use crate::planner::telemetry::log_bytes;
 use crate::planner::{Concurrency, Groups, Scenario, TargetFault, run};
 

@@ -8,12 +8,12 @@ use redeliver_core::arrival::trace_header_and_verdict;
 use redeliver_core::deliver::deletion::delete;
 use redeliver_core::failure::annotation::ERROR_TYPE;
 use redeliver_core::message::{Attribute, ReceivedMessage};
+use redeliver_core::polling::receive;
 use redeliver_core::ports::{Clock, Queue};
 use serde::Serialize;
 
 use super::Engine;
 use crate::error::LoopError;
-use crate::event_source_mapping::receive;
 
 impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     /// Reads the final DLQ. A record is deleted only after it is written, tracked and flushed: one that the disk refuses

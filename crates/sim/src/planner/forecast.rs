@@ -176,7 +176,7 @@ mod tests {
     use super::super::run::run;
     use super::super::scenario::{Concurrency, TargetFault};
     use super::*;
-    use crate::event_source_mapping::Batching;
+    use crate::batching::Batching;
 
     fn worst_case(policy: &str, retention_seconds: u64) -> WorstCase {
         let policy = Policy::from_json(policy).unwrap();

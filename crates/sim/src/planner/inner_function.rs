@@ -172,7 +172,7 @@ mod tests {
     use redeliver_core::strategy::Strategy;
 
     use super::*;
-    use crate::event_source_mapping::Batching;
+    use crate::batching::Batching;
     use crate::planner::{Concurrency, Scenario, TargetFault, run};
 
     fn bottleneck(messages: u64) -> Option<Bottleneck> {

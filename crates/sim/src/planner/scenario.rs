@@ -8,7 +8,7 @@ use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use crate::event_source_mapping::Batching;
+use crate::batching::Batching;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scenario {

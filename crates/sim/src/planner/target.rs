@@ -110,7 +110,7 @@ mod tests {
     use redeliver_core::strategy::Strategy;
 
     use super::*;
-    use crate::event_source_mapping::Batching;
+    use crate::batching::Batching;
     use crate::planner::{Concurrency, TargetFault, run};
 
     fn ten_messages(failure_rate: f64, capacity: Option<u32>) -> Scenario {

@@ -14,11 +14,12 @@ use redeliver_core::ports::{Clock, Function, Queue, QueueService};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 use redeliver_message_processor::MessageProcessor;
-use redeliver_sim::event_source_mapping::Batching;
 use redeliver_sim::functions::{
     async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor,
 };
-use redeliver_sim::{Engine, EventCounter, Functions, LocalLambda, LoopError, Topology, payload_of};
+use redeliver_sim::{
+    Batching, Engine, EventCounter, Functions, LocalLambda, LoopError, Topology, payload_of,
+};
 
 use super::producer::{Producer, drained};
 use super::report::RunReport;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_core::strategy::Strategy;
+use redeliver_sim::Batching;
 use redeliver_sim::cost::Architecture;
-use redeliver_sim::event_source_mapping::Batching;
 use redeliver_sim::planner::{Concurrency, Flap, Groups, INNER_CONCURRENCY_MAX, Scenario, TargetFault};
 
 use crate::commands::run_args::{probability, strategies};

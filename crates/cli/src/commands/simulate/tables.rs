@@ -8,7 +8,7 @@ use std::iter::once;
 use std::time::Duration;
 
 use redeliver_core::strategy::Strategy;
-use redeliver_sim::event_source_mapping::Batching;
+use redeliver_sim::Batching;
 use redeliver_sim::planner::{
     Attempt, Bottleneck, CircuitBreaker, Delays, Flap, Forecast, Groups, INNER_CONCURRENCY_MAX,
     InnerFunctionName, Measurements, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, Survival,

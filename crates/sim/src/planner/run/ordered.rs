@@ -3,7 +3,7 @@
 use redeliver_core::strategy::Strategy;
 
 use super::*;
-use crate::event_source_mapping::Batching;
+use crate::batching::Batching;
 use crate::planner::{Second, TargetFault};
 
 /// Without a circuit breaker, so that every number follows from the delays.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
+use redeliver_sim::Batching;
 use redeliver_sim::cost::{Architecture, Prices};
-use redeliver_sim::event_source_mapping::Batching;
 use redeliver_sim::planner::{Concurrency, Forecast, Scenario, TargetFault, run};
 
 use redeliver_testing::browser::Scratch;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::*;
 use redeliver_aws::Stop;
 
-use crate::commands::work::health::Heartbeat;
+use crate::health::Heartbeat;
 
 struct Running {
     address: SocketAddr,

@@ -3,14 +3,14 @@
 /// A queue's name, and its account if that is known: the parts that its URL and its ARN have in common. The host of a URL
 /// does not identify a queue (VPC endpoint, legacy endpoint, emulator).
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct QueueName<'a> {
+pub(crate) struct QueueName<'a> {
     account: Option<&'a str>,
     name: &'a str,
 }
 
 impl<'a> QueueName<'a> {
     /// `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`
-    pub(super) fn of_url(url: &'a str) -> Self {
+    pub(crate) fn of_url(url: &'a str) -> Self {
         let mut segments = url.trim_end_matches('/').rsplit('/');
         let name = segments.next().unwrap_or(url);
         let is_account = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -18,7 +18,7 @@ impl<'a> QueueName<'a> {
     }
 
     /// `arn:aws:sqs:REGION:ACCOUNT:NAME`
-    pub(super) fn of_arn(arn: &'a str) -> Option<Self> {
+    pub(crate) fn of_arn(arn: &'a str) -> Option<Self> {
         match arn.split(':').collect::<Vec<_>>()[..] {
             ["arn", _, _, _, account, name] => Some(Self { account: Some(account), name }),
             _ => None,
@@ -26,7 +26,7 @@ impl<'a> QueueName<'a> {
     }
 
     /// True if both may be the same queue.
-    pub(super) fn may_be(&self, other: &Self) -> bool {
+    pub(crate) fn may_be(&self, other: &Self) -> bool {
         let accounts = self.account.zip(other.account);
         self.name == other.name && accounts.is_none_or(|(one, other)| one == other)
     }

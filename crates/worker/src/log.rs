@@ -7,15 +7,15 @@ use redeliver_core::message::metadata::rfc3339;
 use redeliver_core::ports::Clock as _;
 use serde_json::{Value, json};
 
-pub(super) fn info(event: &str, fields: Value) {
+pub(crate) fn info(event: &str, fields: Value) {
     write("INFO", event, fields);
 }
 
-pub(super) fn warn(event: &str, remark: &str) {
+pub(crate) fn warn(event: &str, remark: &str) {
     write("WARN", event, json!({ "remark": remark }));
 }
 
-pub(super) fn error(event: &str, error: &str) {
+pub(crate) fn error(event: &str, error: &str) {
     write("ERROR", event, json!({ "error": error }));
 }
 

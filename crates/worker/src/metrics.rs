@@ -17,7 +17,7 @@ use redeliver_core::events::Event;
 use redeliver_core::ports::Observer;
 use redeliver_core::trace::Tracer;
 
-use super::health::HealthReport;
+use crate::health::HealthReport;
 
 /// From an HTTP call to a week in a queue.
 const SECONDS: &[f64] = &[
@@ -33,7 +33,7 @@ type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// The metrics of all functions of a process.
 #[derive(Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     registry: Registry,
     counters: BTreeMap<Metric, Family<Labels, Counter>>,
     histograms: BTreeMap<Metric, Histograms>,
@@ -43,7 +43,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// The metrics of the functions with these names. All counters begin at zero, so that a first event is an increase.
-    pub fn new(functions: impl IntoIterator<Item = String>) -> Self {
+    pub(crate) fn new(functions: impl IntoIterator<Item = String>) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix(NAMESPACE.to_snake_case()),
             counters: BTreeMap::new(),
@@ -105,7 +105,7 @@ impl Metrics {
     }
 
     /// All metrics in the text format of OpenMetrics.
-    pub(super) fn openmetrics(&self, report: &HealthReport) -> String {
+    pub(crate) fn openmetrics(&self, report: &HealthReport) -> String {
         for function in &report.functions {
             let labels = vec![("function".to_owned(), function.function.clone())];
             let batches = i64::try_from(function.batches_in_flight).unwrap_or(i64::MAX);
@@ -122,14 +122,14 @@ impl Metrics {
 
 /// Adds each event to the metrics, and passes it on.
 #[derive(Debug)]
-pub(super) struct MeteredObserver<O> {
+pub(crate) struct MeteredObserver<O> {
     observer: O,
     function: String,
     metrics: Arc<Metrics>,
 }
 
 impl<O> MeteredObserver<O> {
-    pub(super) fn new(observer: O, function: String, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(observer: O, function: String, metrics: Arc<Metrics>) -> Self {
         Self { observer, function, metrics }
     }
 }

@@ -6,73 +6,79 @@ use redeliver_aws::settings::{
     FailedMessageProcessorSettings, FinalDlqAnnotatorSettings, MessageProcessorSettings, OwnFunctionSettings,
     QueueKind, SettingsError, TargetSettings, polled_queue_url, queue_url_if_set,
 };
+use redeliver_aws::start::StartError;
 use redeliver_aws::targets::{Command, DEFAULT_TIMEOUT};
 use redeliver_core::strategy::Role;
 use thiserror::Error;
 
-use super::arguments::FunctionName;
-use super::queues::{ASSUMED, Queues, RetrySetup};
+use crate::functions::{FunctionName, Functions};
+use crate::options::Options;
+use crate::queues::{ASSUMED, Queues, RetrySetup};
 
 /// `None` for a function that this process does not run.
 #[derive(Debug, Default)]
-pub(super) struct Settings {
-    /// With `SOURCE_QUEUE_URL`.
-    pub(super) message_processor: Option<(MessageProcessorSettings, CallTarget, String)>,
-    pub(super) failed_message_processor: Option<FailedMessageProcessorSettings>,
-    /// With `ANNOTATION_QUEUE_URL`.
-    pub(super) final_dlq_annotator: Option<(FinalDlqAnnotatorSettings, String)>,
+pub(crate) struct Settings {
+    pub(crate) message_processor: Option<MessageProcessorSetup>,
+    pub(crate) failed_message_processor: Option<FailedMessageProcessorSettings>,
+    pub(crate) final_dlq_annotator: Option<FinalDlqAnnotatorSettings>,
+}
+
+/// The message-processor and what it calls.
+#[derive(Debug)]
+pub(crate) struct MessageProcessorSetup {
+    pub(crate) settings: MessageProcessorSettings,
+    pub(crate) call: CallTarget,
 }
 
 /// The message-processor's target.
 #[derive(Debug)]
-pub(super) enum CallTarget {
+pub(crate) enum CallTarget {
     Target(TargetSettings),
     OwnFunction(Command, OwnFunctionSettings),
 }
 
-impl CallTarget {
-    fn from_env(exec: Option<&Command>) -> Result<(MessageProcessorSettings, Self), SettingsError> {
-        let Some(command) = exec else {
-            let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
-            return Ok((settings, Self::Target(target)));
-        };
-        let (settings, own) = MessageProcessorSettings::with_own_function_from_env()?;
-        Ok((settings, Self::OwnFunction(command.clone(), own)))
-    }
-}
-
 impl Settings {
-    /// Reads the settings from the environment.
-    pub(super) fn of(functions: &[FunctionName], exec: Option<&Command>) -> Result<Self, SettingsError> {
+    /// Reads the settings from the environment. A call of the target ends before its batch.
+    pub(crate) fn read(options: &Options) -> Result<Self, StartError> {
+        let Options { functions, exec, limits, .. } = options;
+        if exec.is_some() && !functions.contains(FunctionName::MessageProcessor) {
+            return Err(
+                "--exec is what the message-processor calls: name it, too, or leave --exec out".into()
+            );
+        }
+        let mut settings = Self::from_env(functions, exec.as_ref())?;
+        if let Some(MessageProcessorSetup { call: CallTarget::Target(target), .. }) =
+            &mut settings.message_processor
+        {
+            target.timeout = Some(target_timeout(target.timeout, limits.invocation)?);
+        }
+        Ok(settings)
+    }
+
+    fn from_env(functions: &Functions, exec: Option<&Command>) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
         let mut errors = Errors(None);
         // The message-processor comes first.
         let mut is_fifo = false;
-        for function in functions {
+        for function in functions.iter() {
             match function {
                 FunctionName::MessageProcessor => {
-                    let own = errors.note(CallTarget::from_env(exec));
-                    is_fifo = own
-                        .as_ref()
-                        .is_some_and(|(settings, _)| settings.on_failure.strategy().definition().is_fifo);
+                    settings.message_processor = errors.note(MessageProcessorSetup::from_env(exec));
+                    is_fifo = settings.message_processor.as_ref().is_some_and(MessageProcessorSetup::is_fifo);
                     let kind = if is_fifo { QueueKind::Fifo } else { QueueKind::Standard };
-                    let queue = errors.note(polled_queue_url(function.polls().setting(), kind));
-                    settings.message_processor =
-                        own.zip(queue).map(|((processor, target), queue)| (processor, target, queue));
+                    errors.note(polled_queue_url(function.polls().setting(), kind));
                 }
                 FunctionName::FailedMessageProcessor => {
                     settings.failed_message_processor =
                         errors.note(FailedMessageProcessorSettings::from_env());
                 }
                 FunctionName::FinalDlqAnnotator => {
-                    let own = errors.note(FinalDlqAnnotatorSettings::from_env());
-                    let queue =
-                        errors.note(polled_queue_url(function.polls().setting(), QueueKind::Standard));
+                    settings.final_dlq_annotator = errors.note(FinalDlqAnnotatorSettings::from_env());
+                    errors.note(polled_queue_url(function.polls().setting(), QueueKind::Standard));
                     // Unread, what SQS moved there would be deleted at the end of its retention.
                     if is_fifo || queue_url_if_set(Role::SourceDlq.setting()).is_some() {
                         errors.note(polled_queue_url(Role::SourceDlq.setting(), QueueKind::Fifo));
                     }
-                    settings.final_dlq_annotator = own.zip(queue);
                 }
             }
         }
@@ -80,10 +86,10 @@ impl Settings {
     }
 
     /// The queues that the environment names, even if this process does not use them.
-    pub(super) fn queues(&self, invocation: Duration) -> Queues {
+    pub(crate) fn queues(&self, invocation: Duration) -> Queues {
         let named = |role: Role| Some((role, queue_url_if_set(role.setting())?));
         let retrying = match &self.message_processor {
-            Some((settings, ..)) => Some(RetrySetup {
+            Some(MessageProcessorSetup { settings, .. }) => Some(RetrySetup {
                 strategy: settings.on_failure.strategy(),
                 max_attempts: settings.policy.max_attempts,
                 queue_times: settings.on_failure.queue_times(),
@@ -93,6 +99,21 @@ impl Settings {
         };
         let urls = Role::ALL.iter().copied().filter_map(named).collect();
         Queues { urls, retrying, invocation: invocation.as_secs() }
+    }
+}
+
+impl MessageProcessorSetup {
+    fn from_env(exec: Option<&Command>) -> Result<Self, SettingsError> {
+        let Some(command) = exec else {
+            let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
+            return Ok(Self { settings, call: CallTarget::Target(target) });
+        };
+        let (settings, own) = MessageProcessorSettings::with_own_function_from_env()?;
+        Ok(Self { settings, call: CallTarget::OwnFunction(command.clone(), own) })
+    }
+
+    fn is_fifo(&self) -> bool {
+        self.settings.on_failure.strategy().definition().is_fifo
     }
 }
 
@@ -106,13 +127,13 @@ const RESERVE: Duration = Duration::from_secs(5);
     (.invocation.saturating_sub(5)).max(1),
     .target + 5
 )]
-pub(super) struct TargetTimeoutTooLong {
+pub(crate) struct TargetTimeoutTooLong {
     target: u64,
     invocation: u64,
 }
 
 /// The timeout of a call: as set, or 30 s, or what a batch of less than 35 s leaves.
-pub(super) fn target_timeout(
+pub(crate) fn target_timeout(
     set: Option<Duration>,
     invocation: Duration,
 ) -> Result<Duration, TargetTimeoutTooLong> {

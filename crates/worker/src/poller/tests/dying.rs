@@ -14,8 +14,7 @@ use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
 use super::*;
-use redeliver_sim::Topology;
-use redeliver_sim::event_source_mapping::Batching;
+use redeliver_sim::{Batching, Topology};
 use redeliver_testing::Killed;
 use redeliver_testing::altered::{Altered, Slow};
 
@@ -63,7 +62,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
         observer: seen,
         schema: MessageSchema::default(),
         resenders: topology.resenders.clone(),
-        max_concurrency: NonZeroUsize::MIN,
+        max_concurrency: std::num::NonZeroUsize::MIN,
     };
     let failed_message_processor =
         topology.intermediate.as_ref().map(|intermediate| FailedMessageProcessor {
@@ -81,7 +80,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     let final_dlq_annotator = FinalDlqAnnotator::new(slow(&topology.final_dlq), clock, seen);
     let limits = Limits {
         batch_size: 10,
-        concurrency: NonZeroUsize::new(2).unwrap(),
+        concurrency: NonZeroU16::new(2).unwrap(),
         wait: Duration::from_secs(20),
         invocation: Duration::from_secs(30),
     };

@@ -16,7 +16,7 @@ use redeliver_embedded::{
 };
 
 use super::*;
-use crate::commands::work::health::Health;
+use crate::health::Health;
 use redeliver_testing::altered::{GARBLED, Garbled};
 
 const VISIBILITY_SECONDS: u64 = 40;
@@ -112,7 +112,7 @@ impl World {
 
     fn poller<F: Function>(
         &self,
-        concurrency: usize,
+        concurrency: u16,
         function: F,
     ) -> Poller<EmbeddedQueue, F, VirtualClock, Seen> {
         self.poller_on(self.queue.clone(), concurrency, function)
@@ -121,7 +121,7 @@ impl World {
     fn poller_on<Q: Queue, F: Function>(
         &self,
         queue: Q,
-        concurrency: usize,
+        concurrency: u16,
         function: F,
     ) -> Poller<Q, F, VirtualClock, Seen> {
         Poller {
@@ -131,7 +131,7 @@ impl World {
             observer: self.seen.clone(),
             limits: Limits {
                 batch_size: 10,
-                concurrency: NonZeroUsize::new(concurrency).unwrap(),
+                concurrency: NonZeroU16::new(concurrency).unwrap(),
                 wait: Duration::from_secs(20),
                 invocation: Duration::from_secs(30),
             },

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::*;
-use crate::commands::work::health::FunctionHealth;
+use crate::health::FunctionHealth;
 
 const CANARY: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
@@ -118,7 +118,7 @@ fn every_counter_is_there_from_the_start_and_says_what_it_is() {
 
 #[test]
 fn the_runbook_has_every_metric_by_both_names() {
-    let runbook = include_str!("../../../../../../docs/operate/metrics.md");
+    let runbook = include_str!("../../../../docs/operate/metrics.md");
     for metric in Metric::ALL {
         let total = if metric.measure() == Measure::Count { "_total" } else { "" };
         let name = format!("{metric:?}");

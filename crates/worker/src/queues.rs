@@ -6,36 +6,36 @@ use redeliver_core::decide::QueueTimes;
 use redeliver_core::strategy::{Redrive, Role, Strategy};
 use thiserror::Error;
 
-use super::queue_name::QueueName;
+use crate::queue_name::QueueName;
 use redeliver_operator::queues::RedrivePolicy;
 
 /// The retries of failed messages, as far as this process knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RetrySetup {
-    pub(super) strategy: Strategy,
-    pub(super) max_attempts: u32,
+pub(crate) struct RetrySetup {
+    pub(crate) strategy: Strategy,
+    pub(crate) max_attempts: u32,
     /// The source queue's times by the settings, if failed messages stay on it.
-    pub(super) queue_times: Option<QueueTimes>,
+    pub(crate) queue_times: Option<QueueTimes>,
 }
 
 /// Assumed if another process runs the message-processor: failed messages are handed off.
-pub(super) const ASSUMED: RetrySetup =
+pub(crate) const ASSUMED: RetrySetup =
     RetrySetup { strategy: Strategy::DelayedResend, max_attempts: 0, queue_times: None };
 
 /// The queues that the environment names.
 #[derive(Clone, Debug)]
-pub(super) struct Queues {
-    pub(super) urls: BTreeMap<Role, String>,
+pub(crate) struct Queues {
+    pub(crate) urls: BTreeMap<Role, String>,
     /// `None` if another process runs the message-processor.
-    pub(super) retrying: Option<RetrySetup>,
+    pub(crate) retrying: Option<RetrySetup>,
     /// The time for one batch, in seconds.
-    pub(super) invocation: u64,
+    pub(crate) invocation: u64,
 }
 
 /// The reasons why queues cannot be used.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("{}", .0.iter().map(|problem| format!("- {problem}")).collect::<Vec<_>>().join("\n"))]
-pub(super) struct Unusable(Vec<String>);
+pub(crate) struct Unusable(Vec<String>);
 
 #[derive(Debug, Default)]
 struct Findings {
@@ -45,7 +45,7 @@ struct Findings {
 
 impl Queues {
     /// Checks that the queues are distinct.
-    pub(super) fn check_distinct(&self) -> Result<(), Unusable> {
+    pub(crate) fn check_distinct(&self) -> Result<(), Unusable> {
         let mut same = Vec::new();
         for (index, (role, url)) in self.urls.iter().enumerate() {
             for (other, its_url) in self.urls.iter().take(index) {
@@ -62,7 +62,7 @@ impl Queues {
     }
 
     /// Checks the attributes of the polled queues; returns the warnings. A missing attribute is not checked.
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         polled: &BTreeMap<Role, BTreeMap<String, String>>,
     ) -> Result<Vec<String>, Unusable> {

@@ -16,7 +16,7 @@ const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
 
 /// The last poll and the batches of one poller.
 #[derive(Debug)]
-pub struct Heartbeat {
+pub(crate) struct Heartbeat {
     function: String,
     last_poll: Mutex<Timestamp>,
     batches_in_flight: AtomicUsize,
@@ -24,26 +24,25 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// For a poller that starts `now`.
-    #[must_use]
-    pub fn new(function: impl Into<String>, now: Timestamp) -> Self {
+    pub(crate) fn new(function: impl Into<String>, now: Timestamp) -> Self {
         Self { function: function.into(), last_poll: Mutex::new(now), batches_in_flight: AtomicUsize::new(0) }
     }
 
-    pub(super) fn polled(&self, now: Timestamp) {
+    pub(crate) fn polled(&self, now: Timestamp) {
         *lock(&self.last_poll) = now;
     }
 
-    pub(super) fn batch_begins(&self) {
+    pub(crate) fn batch_begins(&self) {
         self.batches_in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The time of a batch is not time without a poll.
-    pub(super) fn batch_ends(&self, now: Timestamp) {
+    pub(crate) fn batch_ends(&self, now: Timestamp) {
         self.polled(now);
         self.batches_in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(super) fn report(&self, now: Timestamp) -> FunctionHealth {
+    pub(crate) fn report(&self, now: Timestamp) -> FunctionHealth {
         let since = until(*lock(&self.last_poll), now);
         let batches_in_flight = self.batches_in_flight.load(Ordering::Relaxed);
         FunctionHealth {
@@ -58,42 +57,40 @@ impl Heartbeat {
 
 /// The health of the whole process.
 #[derive(Clone, Debug)]
-pub struct Health {
-    pub pollers: Vec<Arc<Heartbeat>>,
-    pub stop: Stop,
+pub(crate) struct Health {
+    pub(crate) pollers: Vec<Arc<Heartbeat>>,
+    pub(crate) stop: Stop,
 }
 
 /// The body of `/healthz`.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct HealthReport {
+pub(crate) struct HealthReport {
     /// True if all functions are healthy, or if the process is stopping.
-    pub healthy: bool,
-    pub functions: Vec<FunctionHealth>,
+    pub(crate) healthy: bool,
+    pub(crate) functions: Vec<FunctionHealth>,
 }
 
 /// The health of one function.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct FunctionHealth {
+pub(crate) struct FunctionHealth {
     /// Its name in logs and metrics.
-    pub function: String,
+    pub(crate) function: String,
     /// True if the function reaches its queue.
-    pub healthy: bool,
+    pub(crate) healthy: bool,
     /// Since the queue answered a receive, or a batch ended.
-    pub seconds_since_poll: u64,
-    pub batches_in_flight: usize,
+    pub(crate) seconds_since_poll: u64,
+    pub(crate) batches_in_flight: usize,
 }
 
 impl Health {
-    #[must_use]
-    pub fn report(&self, now: Timestamp) -> HealthReport {
+    pub(crate) fn report(&self, now: Timestamp) -> HealthReport {
         let functions: Vec<_> = self.pollers.iter().map(|heartbeat| heartbeat.report(now)).collect();
         let healthy = !self.is_ready() || functions.iter().all(|function| function.healthy);
         HealthReport { healthy, functions }
     }
 
     /// True while the process receives messages: until it is asked to stop.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         !self.stop.is_requested()
     }
 }

@@ -14,7 +14,7 @@ use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::Tracer;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::log;
+use crate::log;
 
 /// The longest time that the end of the process waits for the last export.
 const LAST_EXPORT_MAX: Duration = Duration::from_secs(3);
@@ -22,10 +22,10 @@ const LAST_EXPORT_MAX: Duration = Duration::from_secs(3);
 const FUNCTION: &str = "redeliver.function";
 
 /// A function's name, and the observer that has its tracer.
-pub(super) type Traced = (String, Arc<dyn Observer>);
+pub(crate) type Traced = (String, Arc<dyn Observer>);
 
 /// Where spans go, and how often.
-pub(super) struct SpanExport {
+pub(crate) struct SpanExport {
     exporter: Exporter,
     interval: Duration,
 }
@@ -33,7 +33,7 @@ pub(super) struct SpanExport {
 impl SpanExport {
     /// `None` if OpenTelemetry's variables do not ask for spans, or ask for a protocol that there is not, which is logged.
     /// `service` is the service's name after `redeliver-`, unless the variables name another.
-    pub(super) fn from_environment(service: &str) -> Option<Self> {
+    pub(crate) fn from_environment(service: &str) -> Option<Self> {
         let exporter = exporter(service).unwrap_or_else(|error| {
             log::warn("otlp", &error);
             None
@@ -42,7 +42,7 @@ impl SpanExport {
     }
 
     /// Begins to export the spans of these functions.
-    pub(super) fn start(self, functions: Vec<Traced>) -> RunningExport {
+    pub(crate) fn start(self, functions: Vec<Traced>) -> RunningExport {
         let end = Stop::default();
         let task = tokio::spawn(self.export_until(end.clone(), functions));
         RunningExport { end, task }
@@ -72,14 +72,14 @@ impl SpanExport {
 }
 
 /// The export of a process that works.
-pub(super) struct RunningExport {
+pub(crate) struct RunningExport {
     end: Stop,
     task: JoinHandle<()>,
 }
 
 impl RunningExport {
     /// Exports what is left, for 3 s at most.
-    pub(super) async fn finish(self, clock: &impl Clock) {
+    pub(crate) async fn finish(self, clock: &impl Clock) {
         self.end.request();
         select(self.task, pin!(clock.sleep(LAST_EXPORT_MAX))).await;
     }

@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
-use super::health::Health;
-use super::metrics::Metrics;
+use crate::health::Health;
+use crate::metrics::Metrics;
 use redeliver_operator::http_server;
 
 #[derive(Debug)]
-pub(super) struct Shown {
-    pub(super) health: Health,
-    pub(super) metrics: Arc<Metrics>,
+pub(crate) struct Shown {
+    pub(crate) health: Health,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// The content type of health and errors.
@@ -32,19 +32,19 @@ const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-
 
 #[derive(Debug, Error)]
 #[error("--health: cannot listen on {address}: {error}")]
-pub(super) struct BindError {
+pub(crate) struct BindError {
     address: SocketAddr,
     error: io::Error,
 }
 
 #[derive(Debug)]
-pub(super) struct HealthServer {
+pub(crate) struct HealthServer {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 impl HealthServer {
-    pub(super) async fn bind(address: SocketAddr) -> Result<Self, BindError> {
+    pub(crate) async fn bind(address: SocketAddr) -> Result<Self, BindError> {
         let bound = async {
             let listener = TcpListener::bind(address).await?;
             Ok(Self { address: listener.local_addr()?, listener })
@@ -53,12 +53,12 @@ impl HealthServer {
     }
 
     /// The address that it listens on, with the real port if port 0 was requested.
-    pub(super) const fn address(&self) -> SocketAddr {
+    pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Serves forever.
-    pub(super) async fn serve<C: Clock + Clone + 'static>(self, shown: Shown, clock: C) -> Infallible {
+    pub(crate) async fn serve<C: Clock + Clone + 'static>(self, shown: Shown, clock: C) -> Infallible {
         let shown = Arc::new(shown);
         let answer = async move |method: Method, uri: Uri| answer(&method, uri.path(), &shown, clock.now());
         http_server::serve(self.listener, Router::new().fallback(answer)).await

@@ -1,37 +1,12 @@
-//! One poll of an event source mapping: receive → invoke → delete the records that are done.
+//! One poll for a function: receive → invoke → delete the records that are done. An event source mapping, the pollers of
+//! `redeliver work` and the model do the same.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use redeliver_core::deliver::deletion::delete;
-use redeliver_core::message::ReceivedMessage;
-use redeliver_core::ports::{Clock, EntryError, Function, Queue, Receive};
-use serde::{Serialize, Serializer};
-
-/// The batches of an event source mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batching {
-    /// The largest number of messages in a batch, 1 to 10.
-    pub size: u8,
-    /// `MaximumBatchingWindowInSeconds`: the time that a batch that is not full waits for more messages.
-    pub window: Duration,
-}
-
-/// The batches of the inner functions, and of the message-processor unless it is deployed otherwise.
-impl Default for Batching {
-    fn default() -> Self {
-        Self { size: 10, window: Duration::ZERO }
-    }
-}
-
-impl Serialize for Batching {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map([
-            ("batch_size", self.size.into()),
-            ("batching_window_seconds", self.window.as_secs()),
-        ])
-    }
-}
+use crate::deliver::deletion::delete;
+use crate::message::ReceivedMessage;
+use crate::ports::{Clock, EntryError, Function, Queue, Receive};
 
 /// Receives up to `max_messages` records, or none if none arrives within `wait`.
 ///

@@ -1,6 +1,6 @@
 //! Polls one queue for one function: receive → invoke → delete, several batches at a time, until it is asked to stop.
 
-use std::num::NonZeroUsize;
+use std::num::NonZeroU16;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use redeliver_aws::Stop;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
+use redeliver_core::polling::{invoke, receive};
 use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unreadable};
-use redeliver_sim::event_source_mapping::{invoke, receive};
 
-use super::health::Heartbeat;
+use crate::health::Heartbeat;
 
 /// The pause after the first failed receive; it doubles with each one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -24,20 +24,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// A function and the queue that it polls.
 #[derive(Debug)]
-pub struct Poller<Q, F, C, O> {
-    pub queue: Q,
-    pub function: F,
-    pub clock: C,
+pub(crate) struct Poller<Q, F, C, O> {
+    pub(crate) queue: Q,
+    pub(crate) function: F,
+    pub(crate) clock: C,
     /// Observes errors between the queue and the function.
-    pub observer: O,
-    pub limits: Limits,
-    pub heartbeat: Arc<Heartbeat>,
+    pub(crate) observer: O,
+    pub(crate) limits: Limits,
+    pub(crate) heartbeat: Arc<Heartbeat>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The number of concurrent batches.
-    pub concurrency: NonZeroUsize,
+    pub concurrency: NonZeroU16,
     /// The largest batch, 1..=10.
     pub batch_size: u8,
     /// The longest long poll, 1..=20 s.
@@ -49,7 +49,7 @@ pub struct Limits {
 impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
     /// Polls until `stop` is requested and everything that was received is handled. Dropping the future loses nothing:
     /// messages that were not deleted come back.
-    pub async fn run(&self, stop: &Stop) {
+    pub(crate) async fn run(&self, stop: &Stop) {
         // Each loop has at most one batch: no message waits for one that is being handled.
         join_all((0..self.limits.concurrency.get()).map(|_| self.poll_until(stop))).await;
     }

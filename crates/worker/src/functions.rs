@@ -1,0 +1,94 @@
+//! The functions of a process, and their names.
+
+use std::collections::BTreeSet;
+
+use clap::ValueEnum;
+use redeliver_core::strategy::Role;
+
+/// One of the three functions, in the order of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum FunctionName {
+    /// Polls `SOURCE_QUEUE_URL` and calls the target
+    MessageProcessor,
+    /// Polls `INTERMEDIATE_DLQ_URL` and schedules retries
+    FailedMessageProcessor,
+    /// Polls `ANNOTATION_QUEUE_URL` and writes final records
+    FinalDlqAnnotator,
+}
+
+impl FunctionName {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MessageProcessor => redeliver_message_processor::NAME,
+            Self::FailedMessageProcessor => redeliver_failed_message_processor::NAME,
+            Self::FinalDlqAnnotator => redeliver_final_dlq_annotator::NAME,
+        }
+    }
+
+    /// The queue that it polls, and with the strategy `ordered` the annotator a second one.
+    pub(crate) const fn polls(self) -> Role {
+        match self {
+            Self::MessageProcessor => Role::Source,
+            Self::FailedMessageProcessor => Role::IntermediateDlq,
+            Self::FinalDlqAnnotator => Role::Annotation,
+        }
+    }
+}
+
+/// The functions of a process.
+#[derive(Clone, Debug)]
+pub struct Functions {
+    names: BTreeSet<FunctionName>,
+    prefix: Option<String>,
+}
+
+impl Functions {
+    /// Each function once, with `prefix-` before its name in logs and metrics.
+    #[must_use]
+    pub fn new(names: impl IntoIterator<Item = FunctionName>, prefix: Option<String>) -> Self {
+        Self { names: names.into_iter().collect(), prefix }
+    }
+
+    /// In the order of the loop.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = FunctionName> {
+        self.names.iter().copied()
+    }
+
+    pub(crate) fn contains(&self, function: FunctionName) -> bool {
+        self.names.contains(&function)
+    }
+
+    /// A function's name in logs and metrics.
+    pub(crate) fn full_name(&self, function: FunctionName) -> String {
+        match &self.prefix {
+            Some(prefix) => format!("{prefix}-{}", function.as_str()),
+            None => function.as_str().to_owned(),
+        }
+    }
+
+    /// The name of this process as a service, after `redeliver-`.
+    pub(crate) fn service(&self) -> String {
+        match self.iter().collect::<Vec<_>>()[..] {
+            [function] => self.full_name(function),
+            _ => self.prefix.clone().unwrap_or_else(|| "work".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_one_function_is_the_service_of_its_name() {
+        use FunctionName::{FinalDlqAnnotator, MessageProcessor};
+        let service = |names: &[FunctionName], prefix: Option<&str>| {
+            Functions::new(names.iter().copied(), prefix.map(str::to_owned)).service()
+        };
+        assert_eq!(service(&[MessageProcessor, MessageProcessor], None), "message-processor");
+        assert_eq!(service(&[MessageProcessor], Some("orders")), "orders-message-processor");
+        assert_eq!(service(&[MessageProcessor, FinalDlqAnnotator], Some("orders")), "orders");
+        assert_eq!(service(&[MessageProcessor, FinalDlqAnnotator], None), "work");
+    }
+}

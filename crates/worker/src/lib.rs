@@ -1,0 +1,148 @@
+//! `redeliver work`: the functions as a long-running process that polls their queues itself, for containers instead of
+//! Lambda.
+//!
+//! [`run`] prepares everything before it receives anything. Then a poller does for each function what an event source
+//! mapping does in Lambda. After a stop it receives no more, and finishes what it has received. A receive under way is not
+//! cancelled, since SQS may be handing out messages in that moment. These are handled, too: their only receive on the
+//! source queue is spent (`maxReceiveCount` 1), so SQS would move them to the intermediate DLQ as if they had failed.
+
+mod functions;
+mod health;
+mod log;
+mod metrics;
+mod options;
+mod otlp;
+mod own_function;
+mod poller;
+mod prepared;
+mod queue_name;
+mod queues;
+mod server;
+mod settings;
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, join_all, select};
+use redeliver_aws::start::StartError;
+use redeliver_aws::{Stop, SystemClock, telemetry};
+use redeliver_core::ports::Clock as _;
+use redeliver_operator::terminal::signals::Signals;
+use redeliver_operator::terminal::stderr;
+use serde_json::json;
+
+pub use functions::{FunctionName, Functions};
+pub use options::Options;
+pub use own_function::start_own_function;
+pub use poller::Limits;
+
+use otlp::SpanExport;
+use prepared::{Prepared, prepare};
+use server::{HealthServer, Shown};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Everything that was received is handled.
+    Finished,
+    /// Some batches are not handled: their messages come back.
+    Cancelled,
+    /// Nothing was received; the log has the reason.
+    NotStarted,
+}
+
+/// Polls until a signal comes, then handles what was received. All errors are lines of the log on standard error.
+#[must_use]
+pub fn run(options: &Options) -> Ending {
+    telemetry::init();
+    // Standard error has JSON lines.
+    stderr::be_quiet();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return not_started(&error),
+    };
+    let ended = runtime.block_on(work(options));
+    // A DNS lookup must not delay the end of the process.
+    runtime.shutdown_background();
+    ended.unwrap_or_else(|error| not_started(&error))
+}
+
+fn not_started(error: &impl ToString) -> Ending {
+    log::error("not_started", &error.to_string());
+    Ending::NotStarted
+}
+
+async fn work(options: &Options) -> Result<Ending, StartError> {
+    let export = SpanExport::from_environment(&options.functions.service());
+    // Before the first receive, so that no signal kills a process that has received a message.
+    let mut signals = Signals::listen()?;
+    let stop = Stop::default();
+    let server = match options.health {
+        Some(address) => Some(HealthServer::bind(address).await?),
+        None => None,
+    };
+    let prepared = match select(pin!(prepare(options, &stop)), pin!(signals.next())).await {
+        Either::Left((prepared, _)) => prepared?,
+        Either::Right(_) => return Ok(Ending::Finished),
+    };
+    log::info(
+        "started",
+        json!({
+            "functions": options.functions.iter().map(FunctionName::as_str).collect::<Vec<_>>(),
+            "health": server.as_ref().map(HealthServer::address),
+        }),
+    );
+    let Prepared { pollers, health, metrics, traced, own_function } = prepared;
+    let export = export.map(|export| export.start(traced));
+    let served = Shown { health, metrics };
+    let serving = server.map(|server| tokio::spawn(server.serve(served, SystemClock)));
+    let ending = poll_until_signal(join_all(pollers), &mut signals, &stop, options.shutdown).await;
+    if let Some(function) = own_function {
+        function.runtime.end().await;
+    }
+    if let Some(serving) = serving {
+        serving.abort();
+    }
+    // A process that is cut short ends at once.
+    if let (Ending::Finished, Some(export)) = (ending, export) {
+        export.finish(&SystemClock).await;
+    }
+    Ok(ending)
+}
+
+/// Polls until the first signal, then until everything is handled, a second signal comes, or the time is over.
+async fn poll_until_signal(
+    pollers: impl Future,
+    signals: &mut Signals,
+    stop: &Stop,
+    shutdown: Duration,
+) -> Ending {
+    let mut pollers = pin!(pollers);
+    match select(pollers.as_mut(), pin!(signals.next())).await {
+        Either::Left(_) => return Ending::Finished,
+        Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
+    }
+    // From here on nothing is received. A poller ends when its receive is answered and its batch is handled and deleted.
+    stop.request();
+    let cancelled = async {
+        match select(pin!(signals.next()), pin!(SystemClock.sleep(shutdown))).await {
+            Either::Left((name, _)) => name,
+            Either::Right(_) => "--shutdown",
+        }
+    };
+    match select(pollers, pin!(cancelled)).await {
+        Either::Left(_) => {
+            log::info("stopped", json!({}));
+            Ending::Finished
+        }
+        // The pollers are dropped. Nothing is lost: messages that are not deleted become visible again, and SQS counts
+        // their receive.
+        Either::Right((reason, _)) => {
+            log::info(
+                "broken_off",
+                json!({ "by": reason, "remark": "messages that were not handled come back when their visibility timeout ends" }),
+            );
+            Ending::Cancelled
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The options of a process.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use redeliver_aws::targets::Command;
+use redeliver_operator::queues::Connection;
+
+use crate::functions::Functions;
+use crate::poller::Limits;
+
+/// The functions that a process runs, and how. Their settings are environment variables.
+#[derive(Debug)]
+pub struct Options {
+    pub functions: Functions,
+    /// Starts the user's own function, which the message-processor calls instead of `TARGET`.
+    pub exec: Option<Command>,
+    /// The limits of each poller.
+    pub limits: Limits,
+    /// The address of `/healthz`, `/readyz` and `/metrics`.
+    pub health: Option<SocketAddr>,
+    /// The time from the first signal to the end.
+    pub shutdown: Duration,
+    pub connection: Connection,
+}

@@ -1,0 +1,32 @@
+//! The start of a user's own function.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use redeliver_aws::targets::OwnFunction;
+use redeliver_operator::terminal::stderr;
+use tokio::time::timeout;
+
+/// Without a request for an invocation by then, the command may not be a Lambda runtime.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits until the function of `--exec` has started: otherwise all messages would fail.
+///
+/// # Errors
+/// The reason why it cannot start.
+pub async fn start_own_function(function: &OwnFunction) -> Result<(), String> {
+    let mut starting = pin!(function.runtime.begin());
+    let started = match timeout(START_PATIENCE, &mut starting).await {
+        Ok(started) => started,
+        Err(_) => {
+            stderr::warning(
+                "--exec has not asked for an invocation for 10 s: its command must start a Lambda runtime, such as \
+                 `python3 -m awslambdaric app.handler`",
+            );
+            starting.await
+        }
+    };
+    let ended =
+        started.map_err(|error| format!("--exec cannot be run: {}: {error}", function.runtime.program()))?;
+    ended.map_err(|ended| format!("--exec ended at its start: {}", ended.how()))
+}

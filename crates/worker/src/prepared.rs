@@ -1,0 +1,198 @@
+//! From options and settings to pollers. Everything is checked before anything is received.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use aws_config::SdkConfig;
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+use redeliver_aws::settings::{
+    FailedMessageProcessorSettings, FinalDlqAnnotatorSettings, Logging, OwnFunctionSettings, TargetSettings,
+};
+use redeliver_aws::start::{self, StartError};
+use redeliver_aws::targets::{Command, OwnFunction, Processes, Target};
+use redeliver_aws::telemetry::JsonLines;
+use redeliver_aws::{Stop, SystemClock};
+use redeliver_core::ports::{Clock as _, Function, Observer};
+use redeliver_core::strategy::Role;
+use redeliver_failed_message_processor::FailedMessageProcessor;
+use redeliver_final_dlq_annotator::FinalDlqAnnotator;
+use redeliver_message_processor::MessageProcessor;
+use redeliver_operator::queues::{KnownQueue, QueueAddress};
+
+use crate::functions::FunctionName;
+use crate::health::{Health, Heartbeat};
+use crate::log;
+use crate::metrics::{MeteredObserver, Metrics};
+use crate::options::Options;
+use crate::otlp::Traced;
+use crate::own_function::start_own_function;
+use crate::poller::{Limits, Poller};
+use crate::queues::Queues;
+use crate::settings::{CallTarget, MessageProcessorSetup, Settings};
+
+/// A process that is ready to receive.
+pub(crate) struct Prepared {
+    /// Each ends when the stop is requested and everything that it has begun is finished.
+    pub(crate) pollers: Vec<LocalBoxFuture<'static, ()>>,
+    pub(crate) health: Health,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) traced: Vec<Traced>,
+    /// The function of `--exec`, which ends after the pollers.
+    pub(crate) own_function: Option<Arc<OwnFunction>>,
+}
+
+/// Reads the settings, finds and checks the queues, and makes a poller for each function.
+pub(crate) async fn prepare(options: &Options, stop: &Stop) -> Result<Prepared, StartError> {
+    // Checks that need no request come first: settings, queue names, queue attributes. A process that cannot work must not
+    // receive a single message, since each message on the source queue has only one receive.
+    let settings = Settings::read(options)?;
+    let named = settings.queues(options.limits.invocation);
+    named.check_distinct()?;
+    let queues = find_queues(options, &named).await?;
+    let config = options.connection.sdk_config(None).await?;
+    let mut preparation = Preparation { options, config, queues, prepared: Prepared::new(options, stop) };
+    if let Some(setup) = settings.message_processor {
+        preparation.add_message_processor(setup).await?;
+    }
+    if let Some(settings) = settings.failed_message_processor {
+        preparation.add_failed_message_processor(settings);
+    }
+    if let Some(settings) = settings.final_dlq_annotator {
+        preparation.add_final_dlq_annotator(settings);
+    }
+    Ok(preparation.prepared)
+}
+
+/// Finds the queues that the functions poll, and checks them.
+async fn find_queues(options: &Options, named: &Queues) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
+    let mut queues = BTreeMap::new();
+    for role in options.functions.iter().flat_map(|function| polled(function, named)) {
+        let url = named.urls.get(&role).map_or("", String::as_str);
+        queues.insert(role, options.connection.find(&QueueAddress::Url(url.to_owned())).await?);
+    }
+    let attributes = queues.iter().map(|(role, queue)| (*role, queue.attributes.clone())).collect();
+    for warning in named.check(&attributes)? {
+        log::warn("queue", &warning);
+    }
+    Ok(queues)
+}
+
+/// The queues that a function polls.
+fn polled(function: FunctionName, named: &Queues) -> impl Iterator<Item = Role> + use<> {
+    let second = function == FunctionName::FinalDlqAnnotator && named.urls.contains_key(&Role::SourceDlq);
+    [Some(function.polls()), second.then_some(Role::SourceDlq)].into_iter().flatten()
+}
+
+impl Prepared {
+    fn new(options: &Options, stop: &Stop) -> Self {
+        let names = options.functions.iter().map(|function| options.functions.full_name(function));
+        Self {
+            pollers: Vec::new(),
+            health: Health { pollers: Vec::new(), stop: stop.clone() },
+            metrics: Arc::new(Metrics::new(names)),
+            traced: Vec::new(),
+            own_function: None,
+        }
+    }
+}
+
+/// What the functions are made of, and those that are made.
+struct Preparation<'a> {
+    options: &'a Options,
+    config: SdkConfig,
+    /// The queues without a poller yet.
+    queues: BTreeMap<Role, KnownQueue>,
+    prepared: Prepared,
+}
+
+impl Preparation<'_> {
+    async fn add_message_processor(&mut self, setup: MessageProcessorSetup) -> Result<(), StartError> {
+        let MessageProcessorSetup { settings, call } = setup;
+        let observer = self.observer(FunctionName::MessageProcessor, settings.logging);
+        let target = match call {
+            CallTarget::Target(target) => self.connect_target(target, &observer).await?,
+            CallTarget::OwnFunction(command, own) => self.start_own_function(command, own).await?,
+        };
+        let limits = Limits { batch_size: settings.on_failure.batch_size_max(), ..self.options.limits };
+        let function = MessageProcessor::on_aws(target, settings, &self.config, Arc::clone(&observer));
+        self.add_poller(FunctionName::MessageProcessor, Role::Source, function, observer, limits);
+        Ok(())
+    }
+
+    fn add_failed_message_processor(&mut self, settings: FailedMessageProcessorSettings) {
+        let name = FunctionName::FailedMessageProcessor;
+        let observer = self.observer(name, settings.logging);
+        let function = FailedMessageProcessor::on_aws(settings, &self.config, Arc::clone(&observer));
+        self.add_poller(name, Role::IntermediateDlq, function, observer, self.options.limits);
+    }
+
+    /// The annotator polls two queues with the strategy `ordered`.
+    fn add_final_dlq_annotator(&mut self, settings: FinalDlqAnnotatorSettings) {
+        let name = FunctionName::FinalDlqAnnotator;
+        let observer = self.observer(name, settings.logging);
+        let function = Arc::new(FinalDlqAnnotator::on_aws(settings, &self.config, Arc::clone(&observer)));
+        for role in [Role::Annotation, Role::SourceDlq] {
+            if self.queues.contains_key(&role) {
+                let (function, observer) = (Arc::clone(&function), Arc::clone(&observer));
+                self.add_poller(name, role, function, observer, self.options.limits);
+            }
+        }
+    }
+
+    fn observer(&self, function: FunctionName, logging: Logging) -> Arc<dyn Observer> {
+        let name = self.options.functions.full_name(function);
+        let lines = JsonLines::new(&name, logging, SystemClock, io::stdout());
+        Arc::new(MeteredObserver::new(lines, name, Arc::clone(&self.prepared.metrics)))
+    }
+
+    async fn connect_target(
+        &self,
+        target: TargetSettings,
+        observer: &Arc<dyn Observer>,
+    ) -> Result<Target, StartError> {
+        if let Some(remark) = target.remark() {
+            log::warn("target", &remark);
+        }
+        start::target(&self.config, target, Arc::clone(observer)).await
+    }
+
+    /// Starts the user's own function, with a process for each batch.
+    async fn start_own_function(
+        &mut self,
+        command: Command,
+        settings: OwnFunctionSettings,
+    ) -> Result<Target, StartError> {
+        let Options { functions, limits, .. } = self.options;
+        let command = command.outside_lambda(&functions.full_name(FunctionName::MessageProcessor));
+        let function = OwnFunction::new(Processes::new(command, limits.concurrency), settings.handler_event);
+        start_own_function(&function).await?;
+        let function = Arc::new(function);
+        self.prepared.own_function = Some(Arc::clone(&function));
+        Ok(Target::OwnFunction(function))
+    }
+
+    fn add_poller(
+        &mut self,
+        name: FunctionName,
+        role: Role,
+        function: impl Function + 'static,
+        observer: Arc<dyn Observer>,
+        limits: Limits,
+    ) {
+        let Prepared { pollers, health, traced, .. } = &mut self.prepared;
+        let KnownQueue { queue, .. } =
+            self.queues.remove(&role).expect("each function polls a queue of its own");
+        let full_name = self.options.functions.full_name(name);
+        let heartbeat = Arc::new(Heartbeat::new(full_name.clone(), SystemClock.now()));
+        health.pollers.push(Arc::clone(&heartbeat));
+        // The annotator's second queue has no spans of its own.
+        if role != Role::SourceDlq {
+            traced.push((full_name, Arc::clone(&observer)));
+        }
+        let poller = Poller { queue, function, clock: SystemClock, observer, limits, heartbeat };
+        let stop = health.stop.clone();
+        pollers.push(async move { poller.run(&stop).await }.boxed_local());
+    }
+}
