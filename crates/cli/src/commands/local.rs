@@ -1,38 +1,33 @@
 //! `redeliver local`: the whole retry loop on this machine, in virtual time, or in real time on an SQS endpoint.
 
 mod arguments;
-mod embedded;
-mod endpoint;
-mod input;
-mod producer;
-mod report;
-mod run;
 mod setup;
-mod target;
 
 use std::process::ExitCode;
 
 use redeliver_aws::targets::OwnFunction;
 
-pub use arguments::Arguments;
+use redeliver_local::{RunReport, Target, run_at_endpoint, run_in_memory};
 use redeliver_operator::Failure;
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
 use redeliver_worker::start_own_function;
-use report::RunReport;
-use setup::Setup;
-use target::Target;
+
+use crate::commands::run_args::progress_bar;
+pub use arguments::Arguments;
+use setup::read_setup;
 
 /// Runs the loop and prints its report.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.printing.check()?;
-    let (setup, mut output) = Setup::of(arguments)?;
+    let (setup, mut output) = read_setup(arguments)?;
     if let Target::OwnFunction(function) = &setup.target {
         start_unless_interrupted(function).await?;
     }
+    let bar = progress_bar(0);
     let report = match &arguments.endpoint_url {
-        None => embedded::run(setup, &mut *output).await?,
-        Some(url) => endpoint::run(setup, url, &mut *output).await?,
+        None => run_in_memory(setup, &bar, &mut *output).await?,
+        Some(url) => run_at_endpoint(setup, url, &bar, &mut *output).await?,
     };
     print(arguments, &report)
 }

@@ -1,4 +1,4 @@
-//! The setup of a run: everything is read and checked before it begins.
+//! From arguments to the setup of a run: everything is read and checked before it begins.
 
 use std::io::{BufWriter, Write};
 use std::num::NonZeroU16;
@@ -8,72 +8,57 @@ use redeliver_aws::targets::{
     Command, DEFAULT_TIMEOUT, Endpoint, EndpointSource, HandlerEvent, HttpTarget, OwnFunction, Processes,
     TargetAddress, TargetError,
 };
-use redeliver_core::message::schema::MessageSchema;
-use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
+use redeliver_local::{ChunkSize, Chunks, Groups, Setup, Target};
+use redeliver_operator::files::{FileError, create_output, read_policy, read_schema, unwritable};
+use redeliver_operator::message_file::Form;
 use redeliver_sim::{BuiltInTarget, Failures, check_payload};
 
 use super::arguments::Arguments;
-use super::input::{ChunkSize, Chunks, Groups};
-use super::target::Target;
-use redeliver_operator::files::{FileError, create_output, read_policy, read_schema, unwritable};
-use redeliver_operator::message_file::Form;
 
-pub(super) struct Setup {
-    pub(super) chunks: Chunks,
-    pub(super) seed: u64,
-    pub(super) strategy: Strategy,
-    pub(super) policy: Policy,
-    pub(super) schema: MessageSchema,
-    pub(super) target: Target,
-}
-
-impl Setup {
-    /// Also opens the output for the final records.
-    pub(super) fn of(arguments: &Arguments) -> Result<(Self, Box<dyn Write>), FileError> {
-        let strategy = arguments.strategy;
-        let policy = read_policy(arguments.policy.as_deref(), strategy)?;
-        if let (Some(path), Strategy::AsyncRetry) = (&arguments.data_schema, strategy) {
-            let reason = "--strategy async-retry does not check a data schema: leave it out";
-            return Err(FileError::new(path, reason));
-        }
-        if arguments.plain.plain && strategy == Strategy::AsyncRetry {
-            let reason = "--strategy async-retry takes payloads instead of messages: leave it out";
-            return Err(FileError::new(Path::new("--plain"), reason));
-        }
-        let is_fifo = strategy.definition().is_fifo;
-        if arguments.group_pointer.is_some() && !is_fifo {
-            let reason = "only --strategy ordered has message groups: leave it out";
-            return Err(FileError::new(Path::new("--group-pointer"), reason));
-        }
-        let groups = is_fifo.then(|| Groups { pointer: arguments.group_pointer.clone() });
-        let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
-        let target = match (&arguments.target, &arguments.exec) {
-            (Some(url), _) => Target::Http(Box::new(http_target(url)?)),
-            (None, Some(command)) => {
-                Target::OwnFunction(Box::new(own_function(command.clone(), arguments.handler_event)))
-            }
-            (None, None) => Target::BuiltIn(BuiltInTarget::new(Failures {
-                rate: arguments.fail_rate,
-                first: arguments.fail_first,
-                permanently: arguments.fail_permanently,
-                seed: arguments.seed,
-            })),
-        };
-        let form =
-            Form::Anything(if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) });
-        // On an endpoint the first retries come after real minutes, so the whole input is sent first.
-        let size = if arguments.endpoint_url.is_some() { ChunkSize::WHOLE } else { ChunkSize::SMALL };
-        let chunks = Chunks::open(&arguments.file, form, groups, size)?;
-        let output: Box<dyn Write> = match &arguments.final_dlq {
-            Some(path) => {
-                let file = create_output(path).map_err(|error| unwritable(path, &error))?;
-                Box::new(BufWriter::new(file))
-            }
-            None => Box::new(std::io::sink()),
-        };
-        Ok((Self { chunks, seed: arguments.seed, strategy, policy, schema, target }, output))
+/// Reads and checks everything; also opens the output for the final records.
+pub(super) fn read_setup(arguments: &Arguments) -> Result<(Setup, Box<dyn Write>), FileError> {
+    let strategy = arguments.strategy;
+    let policy = read_policy(arguments.policy.as_deref(), strategy)?;
+    if let (Some(path), Strategy::AsyncRetry) = (&arguments.data_schema, strategy) {
+        let reason = "--strategy async-retry does not check a data schema: leave it out";
+        return Err(FileError::new(path, reason));
     }
+    if arguments.plain.plain && strategy == Strategy::AsyncRetry {
+        let reason = "--strategy async-retry takes payloads instead of messages: leave it out";
+        return Err(FileError::new(Path::new("--plain"), reason));
+    }
+    let is_fifo = strategy.definition().is_fifo;
+    if arguments.group_pointer.is_some() && !is_fifo {
+        let reason = "only --strategy ordered has message groups: leave it out";
+        return Err(FileError::new(Path::new("--group-pointer"), reason));
+    }
+    let groups = is_fifo.then(|| Groups { pointer: arguments.group_pointer.clone() });
+    let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
+    let target = match (&arguments.target, &arguments.exec) {
+        (Some(url), _) => Target::Http(Box::new(http_target(url)?)),
+        (None, Some(command)) => {
+            Target::OwnFunction(Box::new(own_function(command.clone(), arguments.handler_event)))
+        }
+        (None, None) => Target::BuiltIn(BuiltInTarget::new(Failures {
+            rate: arguments.fail_rate,
+            first: arguments.fail_first,
+            permanently: arguments.fail_permanently,
+            seed: arguments.seed,
+        })),
+    };
+    let form = Form::Anything(if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) });
+    // On an endpoint the first retries come after real minutes, so the whole input is sent first.
+    let size = if arguments.endpoint_url.is_some() { ChunkSize::WHOLE } else { ChunkSize::SMALL };
+    let chunks = Chunks::open(&arguments.file, form, groups, size)?;
+    let output: Box<dyn Write> = match &arguments.final_dlq {
+        Some(path) => {
+            let file = create_output(path).map_err(|error| unwritable(path, &error))?;
+            Box::new(BufWriter::new(file))
+        }
+        None => Box::new(std::io::sink()),
+    };
+    Ok((Setup { chunks, seed: arguments.seed, strategy, policy, schema, target }, output))
 }
 
 /// The function prints to standard error: standard output has the report.

@@ -8,50 +8,50 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, try_join};
+use indicatif::ProgressBar;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Function, Queue, QueueService};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 use redeliver_message_processor::MessageProcessor;
+use redeliver_sim::Batching;
 use redeliver_sim::functions::{
     async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor,
 };
-use redeliver_sim::{
-    Batching, Engine, EventCounter, Functions, LocalLambda, LoopError, Topology, payload_of,
-};
+use redeliver_sim::{Engine, EventCounter, Functions, LocalLambda, LoopError, Topology, payload_of};
 
-use super::producer::{Producer, drained};
-use super::report::RunReport;
-use super::setup::Setup;
-use super::target::TrackedTarget;
-use crate::commands::run_args::progress_bar;
+use crate::Setup;
+use crate::producer::{Producer, drained};
+use crate::report::RunReport;
+use crate::target::TrackedTarget;
 use redeliver_operator::Failure;
 
 /// An SQS in memory and in virtual time, or an endpoint in real time.
-pub(super) struct Backend<'a, S: QueueService, C> {
-    pub(super) service: &'a S,
+pub(crate) struct Backend<'a, S: QueueService, C> {
+    pub(crate) service: &'a S,
     /// The queues as the functions use them.
-    pub(super) of_functions: fn(&Topology<S::Queue>) -> Topology<S::Queue>,
-    pub(super) clock: &'a C,
+    pub(crate) of_functions: fn(&Topology<S::Queue>) -> Topology<S::Queue>,
+    pub(crate) clock: &'a C,
     /// True if the clock is virtual.
-    pub(super) is_virtual: bool,
+    pub(crate) is_virtual: bool,
     /// The clock to hold during real calls, if time is virtual.
-    pub(super) hold: Option<VirtualClock>,
+    pub(crate) hold: Option<VirtualClock>,
     /// The prefix of the queues' names.
-    pub(super) prefix: String,
+    pub(crate) prefix: String,
     /// The longest long poll.
-    pub(super) wait: Duration,
+    pub(crate) wait: Duration,
     /// The exact number of messages that can be received now from the queue with this ARN.
-    pub(super) visible: &'a dyn Fn(&str) -> u64,
+    pub(crate) visible: &'a dyn Fn(&str) -> u64,
     /// The number of requests so far, by action.
-    pub(super) requests: &'a dyn Fn() -> BTreeMap<String, u64>,
+    pub(crate) requests: &'a dyn Fn() -> BTreeMap<String, u64>,
 }
 
 /// Runs the loop, and deletes its queues even if it fails.
-pub(super) async fn run<S: QueueService, C: Clock>(
+pub(crate) async fn run<S: QueueService, C: Clock>(
     setup: Setup,
     backend: Backend<'_, S, C>,
+    bar: &ProgressBar,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<RunReport, Failure> {
@@ -65,7 +65,7 @@ pub(super) async fn run<S: QueueService, C: Clock>(
     )
     .await
     .map_err(LoopError::sqs("creating the queues"))?;
-    let outcome = run_on(&topology, setup, &backend, output, stop).await;
+    let outcome = run_on(&topology, setup, &backend, bar, output, stop).await;
     let deleted = topology.delete(backend.service).await.map_err(LoopError::sqs("deleting the queues"));
     outcome.and_then(|report| Ok(deleted.map(|()| report)?))
 }
@@ -74,6 +74,7 @@ async fn run_on<S: QueueService, C: Clock>(
     topology: &Topology<S::Queue>,
     setup: Setup,
     backend: &Backend<'_, S, C>,
+    bar: &ProgressBar,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<RunReport, Failure> {
@@ -82,8 +83,7 @@ async fn run_on<S: QueueService, C: Clock>(
     let interrupted_at = stop.map(|()| clock.now()).shared();
     let stop = || interrupted_at.clone().map(drop);
     let (tracker, events, last_failure) = (Mutex::default(), EventCounter::default(), Mutex::default());
-    let bar = progress_bar(0);
-    let mut producer = Producer::new(setup.chunks, &tracker, &bar);
+    let mut producer = Producer::new(setup.chunks, &tracker, bar);
     let run = Run {
         engine: Engine {
             topology,

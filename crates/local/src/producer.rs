@@ -8,30 +8,30 @@ use redeliver_core::ports::Clock;
 use redeliver_core::yield_now;
 use redeliver_sim::Tracker;
 
-use super::input::{Chunk, Chunks, RefusedLine};
+use crate::input::{Chunk, Chunks, RefusedLine};
 use redeliver_core::lock;
 use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::named;
 use redeliver_operator::terminal::stderr;
 
 /// Each chunk is announced before the one before it is sent: otherwise the run could settle between the two.
-pub(super) struct Producer<'a> {
+pub(crate) struct Producer<'a> {
     chunks: Chunks,
     tracker: &'a Mutex<Tracker>,
     bar: &'a ProgressBar,
     /// Lines so far that cannot be messages.
-    pub(super) refused: u64,
+    pub(crate) refused: u64,
 }
 
 impl<'a> Producer<'a> {
-    pub(super) fn new(chunks: Chunks, tracker: &'a Mutex<Tracker>, bar: &'a ProgressBar) -> Self {
+    pub(crate) fn new(chunks: Chunks, tracker: &'a Mutex<Tracker>, bar: &'a ProgressBar) -> Self {
         let mut producer = Self { chunks, tracker, bar, refused: 0 };
         producer.announce_next();
         producer
     }
 
     /// The chunk to send now, or `None` at the end of the input.
-    pub(super) fn next(&mut self) -> Result<Option<Chunk>, FileError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Chunk>, FileError> {
         let chunk = self.chunks.next()?;
         self.announce_next();
         Ok(chunk)
@@ -52,7 +52,7 @@ impl<'a> Producer<'a> {
 
 /// Completes when no message is visible. While their number falls, the functions are busy at this very moment; otherwise
 /// they wait for something real, and time must pass.
-pub(super) async fn drained(visible: impl Fn() -> u64, clock: &impl Clock) {
+pub(crate) async fn drained(visible: impl Fn() -> u64, clock: &impl Clock) {
     let mut before = u64::MAX;
     loop {
         yield_now().await;

@@ -11,39 +11,39 @@ use redeliver_operator::message_file::{Form, Lines, dead_letter, open, unreadabl
 
 /// Consecutive lines of the input.
 #[derive(Debug, Default)]
-pub(super) struct Chunk {
-    pub(super) messages: Vec<OutgoingMessage>,
-    pub(super) refused: Vec<RefusedLine>,
+pub(crate) struct Chunk {
+    pub(crate) messages: Vec<OutgoingMessage>,
+    pub(crate) refused: Vec<RefusedLine>,
     /// The first line of the whole input that is a dead letter, and a hint about it.
-    pub(super) dead_letter: Option<(usize, String)>,
+    pub(crate) dead_letter: Option<(usize, String)>,
 }
 
 /// A line that SQS would refuse as a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RefusedLine {
+pub(crate) struct RefusedLine {
     /// 1 for the first line.
-    pub(super) line: usize,
-    pub(super) reason: String,
+    pub(crate) line: usize,
+    pub(crate) reason: String,
 }
 
 /// The largest size of a chunk.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ChunkSize {
-    pub(super) messages: usize,
-    pub(super) bytes: usize,
+pub struct ChunkSize {
+    pub(crate) messages: usize,
+    pub(crate) bytes: usize,
 }
 
 impl ChunkSize {
     /// Small enough for the memory, and large enough that the functions do not wait for the next chunk.
-    pub(super) const SMALL: Self = Self { messages: 10_000, bytes: 64 << 20 };
-    pub(super) const WHOLE: Self = Self { messages: usize::MAX, bytes: usize::MAX };
+    pub const SMALL: Self = Self { messages: 10_000, bytes: 64 << 20 };
+    pub const WHOLE: Self = Self { messages: usize::MAX, bytes: usize::MAX };
 }
 
 /// The message groups of a FIFO queue.
 #[derive(Clone, Debug)]
-pub(super) struct Groups {
+pub struct Groups {
     /// The place of a message's group in its body; `None` if all messages are one group.
-    pub(super) pointer: Option<Pointer>,
+    pub pointer: Option<Pointer>,
 }
 
 impl Groups {
@@ -63,8 +63,8 @@ impl Groups {
 }
 
 /// Reads a file, or standard input, one chunk ahead.
-pub(super) struct Chunks {
-    pub(super) path: Box<Path>,
+pub struct Chunks {
+    pub(crate) path: Box<Path>,
     lines: Lines<Box<dyn BufRead + Send>>,
     form: Form,
     /// `None` if the source queue is a standard queue.
@@ -76,12 +76,10 @@ pub(super) struct Chunks {
 
 impl Chunks {
     /// Reads the first chunk, so that an unreadable input is known before the run begins.
-    pub(super) fn open(
-        path: &Path,
-        form: Form,
-        groups: Option<Groups>,
-        size: ChunkSize,
-    ) -> Result<Self, FileError> {
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn open(path: &Path, form: Form, groups: Option<Groups>, size: ChunkSize) -> Result<Self, FileError> {
         Self::of(path, open(path)?, form, groups, size)
     }
 
@@ -99,14 +97,14 @@ impl Chunks {
     }
 
     /// Takes the next chunk and reads the one after it; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Chunk>, FileError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Chunk>, FileError> {
         let following = self.read().map_err(|error| unreadable(&self.path, &error))?;
         let is_empty = following.messages.is_empty() && following.refused.is_empty();
         Ok(std::mem::replace(&mut self.next, (!is_empty).then_some(following)))
     }
 
     /// The chunk that [`next`](Self::next) will return.
-    pub(super) fn peek(&self) -> Option<&Chunk> {
+    pub(crate) fn peek(&self) -> Option<&Chunk> {
         self.next.as_ref()
     }
 

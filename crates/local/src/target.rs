@@ -13,7 +13,7 @@ use redeliver_sim::{BuiltInTarget, Tracker};
 use redeliver_core::lock;
 
 #[derive(Debug)]
-pub(super) enum Target {
+pub enum Target {
     BuiltIn(BuiltInTarget),
     Http(Box<HttpTarget>),
     OwnFunction(Box<OwnFunction>),
@@ -21,7 +21,7 @@ pub(super) enum Target {
 
 impl Target {
     /// The number of concurrent calls.
-    pub(super) fn concurrency(&self) -> NonZeroUsize {
+    pub(crate) fn concurrency(&self) -> NonZeroUsize {
         match self {
             Self::BuiltIn(_) | Self::Http(_) => MAX_CONCURRENCY,
             Self::OwnFunction(function) => function.concurrency(),
@@ -31,14 +31,14 @@ impl Target {
 
 /// A target whose successes are tracked, and whose last failure is kept.
 #[derive(Clone, Debug)]
-pub(super) struct TrackedTarget<'a, C> {
-    pub(super) target: &'a Target,
-    pub(super) tracker: &'a Mutex<Tracker>,
+pub(crate) struct TrackedTarget<'a, C> {
+    pub(crate) target: &'a Target,
+    pub(crate) tracker: &'a Mutex<Tracker>,
     /// The last failure of a real target; the built-in one fails on purpose.
-    pub(super) last_failure: &'a Mutex<Option<String>>,
-    pub(super) clock: C,
+    pub(crate) last_failure: &'a Mutex<Option<String>>,
+    pub(crate) clock: C,
     /// The clock to hold during real calls, if time is virtual.
-    pub(super) hold: Option<VirtualClock>,
+    pub(crate) hold: Option<VirtualClock>,
 }
 
 impl<C: Clock> TrackedTarget<'_, C> {

@@ -4,18 +4,27 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
+use indicatif::ProgressBar;
 use redeliver_embedded::EmbeddedSqs;
 use redeliver_sim::Topology;
 use redeliver_sim::virtual_time;
 
-use super::report::RunReport;
-use super::run::{self, Backend};
-use super::setup::Setup;
-use super::target::Target;
+use crate::Setup;
+use crate::report::RunReport;
+use crate::run::{self, Backend};
+use crate::target::Target;
 use redeliver_operator::Failure;
 use redeliver_operator::terminal::signals::interrupted;
 
-pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<RunReport, Failure> {
+/// Runs the loop in virtual time, which stands still during calls of a real target.
+///
+/// # Errors
+/// If the input cannot be read, the output cannot be written, or the run was interrupted before all was sent.
+pub async fn run_in_memory(
+    setup: Setup,
+    bar: &ProgressBar,
+    output: &mut dyn Write,
+) -> Result<RunReport, Failure> {
     let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), setup.seed);
     let hold = (!matches!(setup.target, Target::BuiltIn(_))).then(|| clock.clone());
@@ -38,5 +47,5 @@ pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<RunRepor
     };
     let stop =
         interrupted("interrupted: waiting for the calls that are under way; Ctrl-C again does not wait")?;
-    clock.run(run::run(setup, backend, output, stop.requested())).await?
+    clock.run(run::run(setup, backend, bar, output, stop.requested())).await?
 }

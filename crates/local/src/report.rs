@@ -11,7 +11,7 @@ use redeliver_operator::terminal::units::{bar, counted, grouped, span, table};
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct RunReport {
+pub struct RunReport {
     /// Messages sent to the source queue.
     pub sent: u64,
     /// Lines that SQS would refuse.
@@ -53,7 +53,7 @@ pub(super) struct RunReport {
 
 /// The number of re-sends with a delay of `from_seconds..=to_seconds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct DelayBucket {
+pub struct DelayBucket {
     pub from_seconds: u16,
     pub to_seconds: u16,
     pub count: u64,
@@ -84,7 +84,7 @@ fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
 
 impl RunReport {
     /// The counts of messages and events.
-    pub(super) fn of(tracker: &Tracker, events: &EventCounts, waiting: u64) -> Self {
+    pub(crate) fn of(tracker: &Tracker, events: &EventCounts, waiting: u64) -> Self {
         Self {
             sent: tracker.total_sent(),
             processed: tracker.total_processed(),
@@ -104,13 +104,15 @@ impl RunReport {
     }
 
     /// A hint for a run without a successful call.
-    pub(super) fn hint(&self) -> Option<String> {
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
         let failure = self.last_failure.as_ref().filter(|_| self.processed == 0)?;
         Some(format!("no call succeeded; the last one failed with {}: check the target", escaped(failure)))
     }
 
     /// The reasons why the run failed; none if each line was sent and each message came out.
-    pub(super) fn problems(&self) -> Vec<String> {
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.interrupted {
             let what = if self.all_sent { "message came out" } else { "line was sent" };
@@ -128,7 +130,9 @@ impl RunReport {
         problems
     }
 
-    pub(super) fn table(&self) -> String {
+    /// The report as a table, with a histogram of the delays.
+    #[must_use]
+    pub fn table(&self) -> String {
         let mut rows: Vec<Vec<String>> = Vec::new();
         let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
         let mut count = |name: &str, count: u64, always: bool| {

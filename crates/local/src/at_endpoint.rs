@@ -8,20 +8,30 @@ use std::time::Duration;
 use aws_sdk_sqs::config::interceptors::BeforeTransmitInterceptorContextRef;
 use aws_sdk_sqs::config::{ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
+use indicatif::ProgressBar;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
 use redeliver_aws::{NO_CONNECTION, SystemClock};
 use redeliver_sim::{LoopError, Topology};
 use uuid::Uuid;
 
-use super::report::RunReport;
-use super::run::{self, Backend};
-use super::setup::Setup;
+use crate::Setup;
+use crate::report::RunReport;
+use crate::run::{self, Backend};
 use redeliver_core::lock;
 use redeliver_operator::Failure;
 use redeliver_operator::queues::{emulator_credentials, is_on_this_machine};
 use redeliver_operator::terminal::signals::interrupted;
 
-pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Result<RunReport, Failure> {
+/// Runs the loop in real time on queues of its own at this endpoint.
+///
+/// # Errors
+/// As [`run_in_memory`](crate::run_in_memory), or if the endpoint refuses.
+pub async fn run_at_endpoint(
+    setup: Setup,
+    url: &str,
+    bar: &ProgressBar,
+    output: &mut dyn Write,
+) -> Result<RunReport, Failure> {
     let counter = RequestCounter::default();
     let mut loader = aws_config::from_env().endpoint_url(url);
     if is_on_this_machine(url)? {
@@ -52,11 +62,13 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
     let stop = interrupted("interrupted: deleting its queues; Ctrl-C again leaves them there")?;
     let no_connection =
         |error: &LoopError| matches!(error, LoopError::Sqs { error, .. } if error.code == NO_CONNECTION);
-    run::run(setup, backend, output, stop.requested()).await.map_err(|error| match error.downcast_ref() {
-        Some(error) if no_connection(error) => {
-            format!("{error}: no connection to {url}: is it running? check --endpoint-url").into()
+    run::run(setup, backend, bar, output, stop.requested()).await.map_err(|error| {
+        match error.downcast_ref() {
+            Some(error) if no_connection(error) => {
+                format!("{error}: no connection to {url}: is it running? check --endpoint-url").into()
+            }
+            _ => error,
         }
-        _ => error,
     })
 }
 
