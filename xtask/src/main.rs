@@ -14,6 +14,8 @@ mod glibc;
 #[cfg(test)]
 mod guarantees;
 mod instructions;
+#[cfg(test)]
+mod layers;
 mod npm;
 mod packages;
 mod readme;
