@@ -4,13 +4,12 @@
 mod commands;
 mod version;
 
-use std::process::ExitCode;
+use std::process;
 
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use redeliver_operator::Failure;
 use redeliver_operator::terminal::escape;
 use redeliver_operator::terminal::stderr::{self, StderrArgs, colors_of};
-use redeliver_platform::process;
+use redeliver_operator::{ExitCode, Failure, exit_code_of};
 
 use commands::{
     audit, check, completions, fleet, local, man, pause, permissions, preflight, purge, redrive, send,
@@ -49,10 +48,10 @@ enum Command {
     Man(man::Arguments),
 }
 
-fn main() -> ExitCode {
+fn main() -> process::ExitCode {
     // Memory holds credentials and payloads, and a core file would hand them to anyone who collects crashes.
-    process::leave_no_core_file();
-    process::refuse_debuggers();
+    redeliver_platform::process::leave_no_core_file();
+    redeliver_platform::process::refuse_debuggers();
     redeliver_aws::telemetry::panics_without_text();
     let command = Arguments::command()
         .mut_subcommands(|command| command.mut_args(negative_numbers))
@@ -63,21 +62,23 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     arguments.stderr.apply();
-    run(arguments.command).unwrap_or_else(|error| {
+    let ended = run(arguments.command).unwrap_or_else(|error| {
+        let code = exit_code_of(&error);
         stderr::error(error);
-        ExitCode::from(2)
-    })
+        code
+    });
+    ended.into()
 }
 
 /// Prints help, the version or an error in usage. The command line may have been pasted from anywhere.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn refuse(error: &clap::Error) -> process::ExitCode {
     let words = error.render().to_string();
     let safe = escape::escaped_lines(&words);
     if safe == words {
         error.exit();
     }
     redeliver_aws::stderr::line(safe.trim_end());
-    ExitCode::from(2)
+    ExitCode::Usage.into()
 }
 
 /// Reports `--fail-rate -1` as a number out of range, not as an unknown option `-1`.
@@ -127,7 +128,7 @@ fn what_still_computes_does_not_keep_a_command_from_ending() {
     std::thread::spawn(move || {
         let done = block_on(async move {
             drop(tokio::task::spawn_blocking(move || computes.recv()));
-            Ok(ExitCode::SUCCESS)
+            Ok(ExitCode::Done)
         });
         ended.send(done.is_ok())
     });

@@ -56,7 +56,7 @@ fn a_profile_that_is_named_counts_more_than_credentials_in_the_environment() {
 fn a_profile_that_is_not_there_ends_the_command_before_any_request() {
     let (url, authorizations) = endpoint(true);
     let output = redeliver(&[&SEND[..], &["--endpoint-url", &url, "--profile", "nope"]].concat());
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(1));
     let expected = "error: --profile nope: there is no such profile in the AWS configuration files; they have prod, sso\n";
     assert_eq!(stderr(&output), expected);
     assert_eq!(authorizations.try_iter().count(), 0);
@@ -109,7 +109,7 @@ fn without_credentials_or_a_connection_it_says_what_to_do_and_nothing_of_permiss
             .env("AWS_EC2_METADATA_DISABLED", "true")
             .output()
             .expect("the program starts");
-        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(output.status.code(), Some(1));
         stderr(&output)
     };
     let expected = "error: no AWS credentials found: set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \

@@ -4,16 +4,18 @@ use std::io;
 use std::process::{Command, Output, Stdio};
 
 /// Those that have examples and exit codes in their help.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 18] = [
     "local",
     "simulate",
     "check",
     "audit",
     "redrive",
     "purge",
+    "unblock",
     "send",
     "status",
     "fleet",
+    "console",
     "pause",
     "permissions",
     "preflight",
@@ -40,6 +42,26 @@ fn every_command_has_an_example_of_itself_and_its_exit_codes_in_its_help() {
         let help = stdout(&redeliver(&[command, "--help"]));
         assert!(help.contains(&format!("\n  redeliver {command} ")), "{help}");
         assert!(help.contains("\nExit codes:\n  0 "), "{help}");
+    }
+}
+
+/// Scripts branch on them.
+#[test]
+fn the_docs_have_the_exit_codes_of_each_command() {
+    let page = include_str!("../../../docs/exit-codes.md");
+    for command in COMMANDS {
+        let help = stdout(&redeliver(&[command, "--help"]));
+        let (_, list) = help.split_once("\nExit codes:\n").expect("they end the help");
+        let codes = list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+        let codes: Vec<_> = codes.filter(|code| !code.is_empty()).collect();
+        let name = format!("`{command}`");
+        let row = page.lines().find(|line| {
+            line.strip_prefix("| ")
+                .and_then(|line| line.split(" |").next())
+                .is_some_and(|of| of.contains(&name))
+        });
+        let row = row.unwrap_or_else(|| panic!("{command} is not in docs/exit-codes.md"));
+        assert_eq!(row.split('|').nth(2).map(str::trim), Some(&*codes.join(", ")), "{command}");
     }
 }
 
@@ -133,24 +155,11 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["send", "orders.jsonl"], "<--queue <QUEUE>|--stack <NAME>|--prefix <NAME>|--stage <NAME>>"),
         (&["audit"], "<--queue <QUEUE>|--stack <NAME>|--prefix <NAME>|--stage <NAME>|FILE>"),
         (&["send", "orders.jsonl", "--queue", "http://q", "--stack", "s"], "cannot be used with"),
-        (&["send", "no-such-file", "--queue", "http://q"], "no-such-file: cannot be read"),
-        (&["send", "Cargo.toml", "--queue", "http://127.0.0.1:9/0/q.fifo"], "FIFO"),
-        (&["send", "src", "--queue", "http://127.0.0.1:9/0/q"], "directory"),
         (&["send", "Cargo.toml", "--queue", "q", "--journal", "Cargo.toml"], "the input file"),
         (&["send", "-", "--queue", "q", "--resume"], "--resume needs a regular file"),
         (&["send", "Cargo.toml", "--queue", "q", "--rate", "0"], "--rate"),
-        (&["send", "Cargo.toml", "--queue", "q", "--data-schema", "Cargo.toml"], "Cargo.toml"),
         (&["status"], "--stack"),
         (&["fleet", "--format", "csv"], "[possible values: table, json, html]"),
-        (&["fleet", "-o", "Cargo.toml"], "Cargo.toml: it is there already"),
-        (
-            &["fleet", "--endpoint-url", "nonsense"],
-            "error: --endpoint-url is not an http:// or https:// URL, such as http://127.0.0.1:4566",
-        ),
-        (
-            &["fleet", "--profile", "no-such-profile", "--region", "eu-central-1"],
-            "eu-central-1, profile no-such-profile: there is no such profile in the AWS configuration files",
-        ),
         (&["pause"], "--stack"),
         (&["resume"], "--prefix"),
         (
@@ -170,7 +179,6 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["redrive", "--queue", "q"], "--to <QUEUE>"),
         (&["purge", "--queue", "q", "--backup", "b"], "`--where true` selects all of them"),
         (&["purge", "--queue", "q", "--backup", "b", "--apply", "--dry-run"], "cannot be used with"),
-        (&["audit", "--queue", "q", "-o", "Cargo.toml"], "Cargo.toml: it is there already"),
         (&["adit"], "a similar subcommand exists: 'audit'"),
         (&["local", "--fail-rat", "1"], "a similar argument exists: '--fail-rate'"),
         (&["status", "--stack", "s", "-v", "-q"], "cannot be used with"),
@@ -192,14 +200,8 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
             &["local", "Cargo.toml", "--strategy", "async-retry", "--data-schema", "examples/policy.json"],
             "examples/policy.json: --strategy async-retry does not check a data schema: leave it out",
         ),
-        (&["work", "message-processor"], "{\"error\":\"the function cannot start"),
-        (&["work", "message-processor"], "- SOURCE_QUEUE_URL is missing: "),
-        (&["work", "failed-message-processor", "message-processor"], "- TARGET is missing: "),
         (&["completions", "csh"], "powershell"),
         (&["man", "Cargo.toml"], "Cargo.toml"),
-        (&["console", "no-such-file"], "no-such-file: cannot be read: No such file"),
-        (&["console", "src"], "src: cannot be read: Is a directory"),
-        (&["console", "-"], "-: can be read only once"),
     ] {
         let output = redeliver(arguments);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -209,11 +211,42 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
 }
 
 #[test]
+fn a_failure_ends_with_1_and_says_what_is_wrong() {
+    for (arguments, word) in [
+        (&["send", "no-such-file", "--queue", "http://q"][..], "no-such-file: cannot be read"),
+        (&["send", "Cargo.toml", "--queue", "http://127.0.0.1:9/0/q.fifo"], "FIFO"),
+        (&["send", "src", "--queue", "http://127.0.0.1:9/0/q"], "directory"),
+        (&["send", "Cargo.toml", "--queue", "q", "--data-schema", "Cargo.toml"], "Cargo.toml"),
+        (&["fleet", "-o", "Cargo.toml"], "Cargo.toml: it is there already"),
+        (
+            &["fleet", "--endpoint-url", "nonsense"],
+            "error: --endpoint-url is not an http:// or https:// URL, such as http://127.0.0.1:4566",
+        ),
+        (
+            &["fleet", "--profile", "no-such-profile", "--region", "eu-central-1"],
+            "eu-central-1, profile no-such-profile: there is no such profile in the AWS configuration files",
+        ),
+        (&["audit", "--queue", "q", "-o", "Cargo.toml"], "Cargo.toml: it is there already"),
+        (&["work", "message-processor"], "{\"error\":\"the function cannot start"),
+        (&["work", "message-processor"], "- SOURCE_QUEUE_URL is missing: "),
+        (&["work", "failed-message-processor", "message-processor"], "- TARGET is missing: "),
+        (&["console", "no-such-file"], "no-such-file: cannot be read: No such file"),
+        (&["console", "src"], "src: cannot be read: Is a directory"),
+        (&["console", "-"], "-: can be read only once"),
+    ] {
+        let output = redeliver(arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(word), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
 fn a_standard_error_that_nobody_reads_changes_neither_the_exit_code_nor_the_report() {
     for (arguments, code) in [
-        (&["local", "Cargo.toml"][..], 1),
-        (&["audit", "no-such-file"], 2),
-        (&["simulate", "--policy", "no-such-file"], 2),
+        (&["local", "Cargo.toml"][..], 5),
+        (&["audit", "no-such-file"], 1),
+        (&["simulate", "--policy", "no-such-file"], 1),
         (&["audit", "--non\u{202e}sense"], 2),
     ] {
         let (reader, closed) = io::pipe().expect("a pipe");

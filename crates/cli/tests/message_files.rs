@@ -51,7 +51,7 @@ fn findings(text: &str, name: &str) -> Vec<(usize, String)> {
 
 fn verdict(output: &Output, name: &str, taken: impl Fn(&str) -> (u64, Vec<(usize, String)>)) -> Verdict {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.code() == Some(2) {
+    if output.status.code() == Some(1) {
         let words = told.trim_end().strip_prefix(&format!("error: {name}: ")).unwrap_or(&told);
         return Err(words.to_owned());
     }

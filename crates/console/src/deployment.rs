@@ -7,13 +7,13 @@ use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 use redeliver_dead_letters::FileQueue;
-use redeliver_operator::Failure;
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, open_file};
 use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::queues::{Connection, DeadLetterQueue, OneQueue, QueueAddress, Queues, name_in};
 use redeliver_operator::status::containers::Containers;
+use redeliver_operator::{Failure, UsageError};
 
 use crate::dead_letters::reading::Reading;
 use crate::plans::runner::{NO_SOURCE_QUEUE, PlanRunner, RunContext};
@@ -58,7 +58,7 @@ impl Deployment {
             None => None,
         };
         if to.as_ref() == Some(&from) {
-            return Err("--to names the DLQ itself; name the source queue".into());
+            return Err(UsageError::new("--to names the DLQ itself; name the source queue").into());
         }
         let source = to.as_deref().map(str::parse).transpose()?;
         let queues = which.with(source);

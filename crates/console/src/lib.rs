@@ -23,7 +23,6 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
@@ -37,7 +36,7 @@ use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::number;
 use redeliver_operator::trace_url::TraceUrlArgs;
-use redeliver_operator::{Failure, http_server};
+use redeliver_operator::{ExitCode, Failure, Interrupted, UsageError, http_server};
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
@@ -72,8 +71,10 @@ A file can be shown and filtered, not changed. `redrive FILE` edits its messages
 file; `audit s3://… --save FILE` makes such a file of an archive.
 
 Exit codes:
-  0  ended with Ctrl-C
-  2  bad usage, or the deployment, its queues, the folder or the port cannot be used")]
+  0    ended with Ctrl-C
+  1    the deployment, its queues, the folder or the port cannot be used
+  2    bad usage
+  130  interrupted before anything was opened, or a second time")]
 pub struct Arguments {
     /// A file of dead letters to show, written by `audit --save`, `purge --backup` or `local --final-dlq`; or an
     /// archive, s3://BUCKET[/PREFIX]
@@ -148,7 +149,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let link = guard.link();
     let site = tokio::select! {
         site = open(arguments, guard) => Arc::new(site?),
-        _ = signals.next() => return Err("interrupted before anything was opened".into()),
+        _ = signals.next() => return Err(Interrupted("anything was opened").into()),
     };
     Output::default().write(&format!("{link}\n"))?;
     stderr::remark("open this link; Ctrl-C ends the console");
@@ -160,8 +161,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     stderr::remark("ending: finishing what is under way; Ctrl-C again does not wait");
     tokio::select! {
-        () = site.rest() => Ok(ExitCode::SUCCESS),
-        _ = signals.next() => Ok(ExitCode::from(130)),
+        () = site.rest() => Ok(ExitCode::Done),
+        _ = signals.next() => Ok(ExitCode::Interrupted),
     }
 }
 
@@ -234,7 +235,9 @@ fn containers(arguments: &Arguments) -> Result<Option<Containers>, Failure> {
     }
     if arguments.stacks.len() > 1 {
         // Counters name their function, not the stack of its queues.
-        return Err("--metrics is for one deployment: start a console for each --stack".into());
+        return Err(
+            UsageError::new("--metrics is for one deployment: start a console for each --stack").into()
+        );
     }
     Containers::new(arguments.metrics.clone()).map(Some)
 }
@@ -253,11 +256,11 @@ fn named_deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
     }
     match (queue, prefix, stage) {
         (None, None, None) if arguments.fleet || arguments.file.is_some() => Ok(Vec::new()),
-        (None, None, None) => Err(
+        (None, None, None) => Err(UsageError::new(
             "name a deployment (--stack, or --prefix and --stage), a queue (--queue with --to) or a file of dead letters, or start \
-             with --fleet"
-                .into(),
-        ),
+             with --fleet",
+        )
+        .into()),
         (queue, prefix, stage) => Ok(vec![OneQueue::of(queue, prefix, stage)]),
     }
 }

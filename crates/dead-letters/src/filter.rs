@@ -43,7 +43,7 @@ pub struct Filter {
     absent: RefCell<Option<MissingMembers>>,
 }
 
-/// The reason why a filter cannot be used. The command ends with exit code 2.
+/// The reason why a filter cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FilterError {
     #[error("the filter `{text}` is wrong at byte {} (`{}`): {}", wrong.offset, wrong.rest, wrong.reason)]

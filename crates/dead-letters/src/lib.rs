@@ -10,6 +10,7 @@ pub mod archive_bucket;
 mod backup;
 pub mod blocked;
 pub mod edit;
+mod exit_code;
 mod file_queue;
 pub mod files;
 mod filter;
@@ -31,6 +32,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};
 pub use backup::{Backup, LINE_BYTES_MAX};
+pub use exit_code::ExitCode;
 pub use file_queue::{BadLines, FileQueue};
 pub use filter::{Filter, FilterError, MissingMembers};
 pub use foreign::{Batch, Events, Foreign, Stream, Writer};

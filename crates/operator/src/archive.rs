@@ -15,10 +15,10 @@ use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::FileQueue;
 use redeliver_dead_letters::archive_bucket::{ArchiveBucket, Found, LeftOut, Period};
 
-use crate::Failure;
 use crate::queues::Connection;
 use crate::terminal::stderr;
 use crate::terminal::units::{counted, grouped};
+use crate::{Failure, UsageError};
 
 /// Bad objects that are named; the others are counted.
 const NAMED_MAX: usize = 20;
@@ -81,7 +81,7 @@ impl PeriodArgs {
         let (since, until) = (self.since.map(at), self.until.map(at));
         match (since, until) {
             (Some(since), Some(until)) if since >= until => {
-                Err("--since is not before --until: nothing is in between".into())
+                Err(UsageError::new("--since is not before --until: nothing is in between").into())
             }
             _ => Ok(Period { since, until }),
         }

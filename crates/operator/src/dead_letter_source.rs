@@ -18,7 +18,6 @@ use redeliver_dead_letters::files::open_own;
 use redeliver_dead_letters::redrive::Journal;
 use redeliver_dead_letters::{BadLines, FileQueue, Retention};
 
-use crate::Failure;
 use crate::archive::{ArchiveUri, PeriodArgs};
 use crate::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
 use crate::files::{check_encoding, unreadable};
@@ -26,6 +25,7 @@ use crate::message_file::{is_standard_input, named, open};
 use crate::queues::{Counts, DeadLetterQueue, KnownQueue, name_in};
 use crate::terminal::stderr;
 use crate::terminal::units::{counted, grouped};
+use crate::{Failure, UsageError};
 
 /// A DLQ, or a file of dead letters.
 #[derive(Clone, Debug, Args)]
@@ -79,11 +79,11 @@ impl DeadLetterSource {
     pub async fn open(&self, period: PeriodArgs) -> Result<OpenSource, Failure> {
         let archive = self.archive()?;
         if archive.is_none() && !period.is_default() {
-            return Err(
+            return Err(UsageError::new(
                 "--since, --until and --bucket-owner are for an archive, s3://BUCKET[/PREFIX]; for others select by \
-                 `--where '.sent_at >= \"2026-11-27\"'`"
-                    .into(),
-            );
+                 `--where '.sent_at >= \"2026-11-27\"'`",
+            )
+            .into());
         }
         if let Some(archive) = archive {
             let queue = archive.read(period, &self.queue.connection).await?;

@@ -11,6 +11,7 @@ pub mod audit;
 pub mod check;
 pub mod dead_letter;
 pub mod dead_letter_source;
+mod failure;
 pub mod file_journals;
 pub mod files;
 pub mod fleet;
@@ -30,6 +31,9 @@ pub mod terminal;
 #[cfg(test)]
 mod tests;
 pub mod trace_url;
+
+pub use failure::{Interrupted, UsageError, exit_code_of};
+pub use redeliver_dead_letters::ExitCode;
 
 /// The error of a command or a page, as a sentence.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

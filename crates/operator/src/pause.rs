@@ -8,11 +8,11 @@ use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_core::strategy::Role;
 use serde::Serialize;
 
-use crate::Failure;
 use crate::queues::event_sources::{EventSources, Mapping};
 use crate::queues::{Connection, Counts, OpenQueue, Queues, account, name_in};
 use crate::status::readers::Readers;
 use crate::terminal::stderr;
+use crate::{ExitCode, Failure, UsageError};
 pub use switch::{Wanted, switch};
 
 /// Queues by how they can be switched.
@@ -150,7 +150,7 @@ async fn find(queues: &Queues, connection: &Connection, all: bool) -> Result<Fou
         }));
     }
     if found.readings.is_empty() && found.without_mapping.is_empty() {
-        return Err("the source queue is not known: name it with --queue".into());
+        return Err(UsageError::new("the source queue is not known: name it with --queue").into());
     }
     Ok(found)
 }
@@ -173,12 +173,12 @@ impl WithoutMapping {
 }
 
 impl Switched {
-    /// As documented in `--help`.
-    pub fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> ExitCode {
         let is_done = self.mappings.iter().all(|changed| changed.error.is_none());
         match (self.mappings.is_empty(), is_done && self.without_mapping.is_empty()) {
-            (true, _) => 3,
-            (false, is_all) => u8::from(!is_all),
+            (true, _) => ExitCode::NotThere,
+            (false, true) => ExitCode::Done,
+            (false, false) => ExitCode::NotAllDone,
         }
     }
 

@@ -7,8 +7,8 @@ use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 use serde_json::{Value, json};
 
-use crate::Failure;
 use crate::queues::{Connection, OpenQueue, Queues};
+use crate::{Failure, UsageError};
 
 /// A command of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -138,7 +138,7 @@ impl Names {
         names.queues.clear();
         for OpenQueue { role, known } in &open {
             let Some(role) = *role else {
-                return Err("name a deployment: --stack, or --prefix and --stage".into());
+                return Err(UsageError::new("name a deployment: --stack, or --prefix and --stage").into());
             };
             let arn = known.queue.arn();
             if let [_, partition, _, region, account, _] = arn.split(':').collect::<Vec<_>>()[..] {

@@ -8,10 +8,10 @@ use redeliver_core::ports::Queue as _;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Failure;
 use crate::files::read_text;
 use crate::queues::event_sources::EventSources;
 use crate::queues::{Connection, OpenQueue, Queues, Requests, name_in, stack};
+use crate::{ExitCode, Failure};
 pub use concurrency::Concurrency;
 
 /// The findings before a deployment.
@@ -106,13 +106,12 @@ async fn paused(connection: &Connection, name: &str) -> Result<Vec<Paused>, Fail
 }
 
 impl Preflight {
-    /// The exit code that `--help` documents.
-    pub fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> ExitCode {
         let is_enough = self.concurrency.as_ref().is_none_or(|concurrency| concurrency.advice.is_none());
         match (self.problems.is_empty(), self.paused.iter().flatten().next().is_none() && is_enough) {
-            (false, _) => 1,
-            (true, true) => 0,
-            (true, false) => 3,
+            (false, _) => ExitCode::Incomplete,
+            (true, true) => ExitCode::Done,
+            (true, false) => ExitCode::Found,
         }
     }
 

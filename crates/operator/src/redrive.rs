@@ -13,9 +13,9 @@ use redeliver_dead_letters::redrive::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::Failure;
 use crate::dead_letter_source::DeadLetters;
 use crate::terminal::units::{HOUR, counted, span};
+use crate::{Failure, UsageError};
 
 pub use next_step::{Continuation, next_step, not_consumed, staying};
 
@@ -128,12 +128,13 @@ impl RedriveTask<'_> {
 /// They are.
 pub fn check_destination(from: &DeadLetters, to: &str) -> Result<(), Failure> {
     if to == from.arn() {
-        return Err("--to names the DLQ itself; name the source queue".into());
+        return Err(UsageError::new("--to names the DLQ itself; name the source queue").into());
     }
     match from.lines().filter(|file| file.was_read_from(to)) {
         Some(file) => {
             let name = file.name();
-            Err(format!("--to names the queue that {name} was read from; name the source queue").into())
+            let sentence = format!("--to names the queue that {name} was read from; name the source queue");
+            Err(UsageError::new(sentence).into())
         }
         None => Ok(()),
     }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn check_prints_the_pointer_and_rule_of_each_violation() {
     let output = redeliver(&["check", EXAMPLE]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     let findings = String::from_utf8(output.stdout).unwrap();
     for finding in [
         ":15: INVALID_MESSAGE_FORMAT not a JSON object",
@@ -36,7 +36,7 @@ fn check_finds_what_sqs_refuses_though_it_is_valid_json() {
     let lines = [message("x"), message("\u{FFFE}"), message(&"x".repeat(1_048_576))].join("\n");
     let file = Scratch::new("refused.jsonl", lines.as_bytes());
     let output = redeliver(&["check", file.name()]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     let findings = String::from_utf8(output.stdout).unwrap();
     let expected = [
         format!("{}:2: the character U+FFFE at byte 79 of the body is not legal in SQS", file.name()),
@@ -53,7 +53,7 @@ fn check_finds_what_is_wrong_with_a_policy_and_with_a_data_schema() {
     );
     let schema = Scratch::new("wrong-schema.json", br#"{"$ref":"https://example.com/order.json"}"#);
     let output = redeliver(&["check", "--policy", policy.name(), "--data-schema", schema.name()]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     let findings = String::from_utf8(output.stdout).unwrap();
     assert!(findings.contains("/jitter is not a known member"), "{findings}");
     assert!(findings.contains("/backoff/delay_seconds"), "{findings}");

@@ -179,7 +179,7 @@ fn anything_may_be_on_a_line() {
     let input = b"\xFF\n\n\x01\n{\"metadata\":[]}\n   \n\"\xC3\xA9\"\nnull\n";
     let output = with_input(&["local", "-", "--format", "json"], input);
     // Whoever believes the exit code would believe that all seven were tried.
-    let report = report_with(1, &output);
+    let report = report_with(5, &output);
     assert_eq!((&report["sent"], &report["refused"]), (&4.into(), &3.into()));
     let errors = stderr(&output);
     assert!(errors.ends_with("error: 3 lines refused, and not sent\n"), "{errors}");
@@ -202,7 +202,7 @@ fn bodies_of_one_mebibyte_settle() {
         message(3, 1_048_577),
     ];
     let arguments = ["local", "-", "--fail-first", "1", "--format", "json"];
-    let report = report_with(1, &with_input(&arguments, input.concat().as_bytes()));
+    let report = report_with(5, &with_input(&arguments, input.concat().as_bytes()));
     assert_eq!(
         (&report["sent"], &report["refused"], &report["processed"]),
         (&3.into(), &1.into(), &1.into()),
@@ -249,7 +249,7 @@ fn final_records_that_are_there_already_are_not_overwritten() {
     let dead = Scratch::new("precious.jsonl", b"precious");
     for file in [EXAMPLE, dead.name()] {
         let output = redeliver(&["local", file, "--fail-rate", "1", "--final-dlq", dead.name()]);
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         let said = format!(
             "error: {}: cannot be written: it is there already; name another file, so that nothing is overwritten\n",
             dead.name()
@@ -261,9 +261,7 @@ fn final_records_that_are_there_already_are_not_overwritten() {
 
 #[test]
 fn bad_usage_exits_2_with_the_reason() {
-    let policy = Scratch::new("bad-policy.json", br#"{"max_atempts":3}"#);
-    let cases: [(&[&str], &str); 11] = [
-        (&["local", "no-such-file.jsonl"], "no-such-file.jsonl: cannot be read"),
+    let cases: [(&[&str], &str); 8] = [
         (&["local", EXAMPLE, "--fail-rate", "1.5"], "a number from 0 to 1"),
         (&["local", "-1"], "unexpected argument '-1' found"),
         (&["local", EXAMPLE, "--fail-rate", "-0.5"], "a number from 0 to 1"),
@@ -271,9 +269,7 @@ fn bad_usage_exits_2_with_the_reason() {
         (&["local", EXAMPLE, "--target", "http://127.0.0.1:1/", "--fail-first", "1"], "cannot be used with"),
         (&["local", EXAMPLE, "--target", "http://example.com/"], "https"),
         (&["local", EXAMPLE, "--target", "https://user:hunter2@example.com/"], "credentials"),
-        (&["local", EXAMPLE, "--policy", policy.name()], "/max_atempts is not a known member"),
         (&["check"], "required"),
-        (&["check", "no-such-file.jsonl"], "no-such-file.jsonl: cannot be read"),
     ];
     for (arguments, reason) in cases {
         let output = redeliver(arguments);
@@ -284,9 +280,23 @@ fn bad_usage_exits_2_with_the_reason() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_answer_exits_2_and_says_so() {
+fn a_file_that_cannot_be_used_exits_1_with_the_reason() {
+    let policy = Scratch::new("bad-policy.json", br#"{"max_atempts":3}"#);
+    for (arguments, reason) in [
+        (&["local", "no-such-file.jsonl"][..], "no-such-file.jsonl: cannot be read"),
+        (&["local", EXAMPLE, "--policy", policy.name()], "/max_atempts is not a known member"),
+        (&["check", "no-such-file.jsonl"], "no-such-file.jsonl: cannot be read"),
+    ] {
+        let output = redeliver(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(reason), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_endpoint_that_does_not_answer_exits_1_and_says_so() {
     let output = redeliver(&["local", EXAMPLE, "--endpoint-url", "http://127.0.0.1:9"]);
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains(
             "creating the queues: not sent (Connect): no connection to http://127.0.0.1:9: is it running? check --endpoint-url"
@@ -324,7 +334,7 @@ fn an_endpoint_that_refuses_is_not_said_to_be_away() {
     });
     let output = redeliver(&["local", EXAMPLE, "--endpoint-url", &url]);
     let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("creating the queues") && told.contains("AccessDenied"), "{told}");
     assert!(!told.contains("no connection"), "{told}");
 }

@@ -50,7 +50,7 @@ async fn an_interrupt_ends_the_loop_with_a_report_and_leaves_no_queue() {
     let arguments = ["local", EXAMPLE, "--endpoint-url", &url, "--policy", policy.name(), "--fail-rate", "1"];
     let retried = |[_, _, delayed]: [u64; 3]| delayed > 0;
     let output = interrupted(&client, &arguments, retried).await;
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert!(stderr(&output).contains("still waiting"), "{}", stderr(&output));
     assert_eq!(queue_urls(&client).await, [""; 0]);
 }
@@ -64,7 +64,7 @@ async fn an_interrupt_while_messages_are_fed_says_how_many_were_sent_and_leaves_
     let url = endpoint.endpoint_url();
     let fed = |[visible, _, _]: [u64; 3]| visible > 0;
     let output = interrupted(&client, &["local", messages.name(), "--endpoint-url", &url], fed).await;
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert!(stderr(&output).contains("interrupted"), "{}", stderr(&output));
     assert!(stderr(&output).contains("of 100000"), "{}", stderr(&output));
     assert_eq!(queue_urls(&client).await, [""; 0]);
@@ -132,14 +132,14 @@ async fn a_message_that_a_filter_cannot_judge_stays_and_the_others_are_picked() 
     assert_eq!((&audited["total"], &audited["not_judged"]["messages"]), (&10.into(), &1.into()), "{audited}");
     let backup = Scratch::absent("backup.jsonl");
     let purge = ["--where", ".body.data.n == 3", "--backup", backup.name(), "--apply"];
-    let purged = on(&endpoint, 1, &[&["purge"][..], &from, &purge].concat()).await;
+    let purged = on(&endpoint, 5, &[&["purge"][..], &from, &purge].concat()).await;
     assert_eq!((&purged["deleted"], &purged["not_judged"]["messages"]), (&1.into(), &1.into()), "{purged}");
     let journal = Scratch::absent("journal.jsonl");
     let edit =
         [".body.data.n >= 0", "--edit", ".body.data.fixed = true", "--journal", journal.name(), "--apply"];
     let redrive =
         [&["redrive", "--to", &source.url][..], &from, &["--watch", "0s", "--where"], &edit].concat();
-    let redriven = on(&endpoint, 1, &redrive).await;
+    let redriven = on(&endpoint, 5, &redrive).await;
     assert_eq!((&redriven["sent"], &redriven["edited"]), (&9.into(), &9.into()), "{redriven}");
     let why = "the filter cannot judge it: cannot index a value with another";
     assert_eq!(

@@ -9,9 +9,19 @@ fn simulate(policy: &Scratch, more: &[&str]) -> Output {
     redeliver(&[&["simulate", "--policy", policy.name()], more].concat())
 }
 
+/// What it says of wrong usage.
 fn refused(policy: &Scratch, more: &[&str]) -> String {
+    ended_with(2, policy, more)
+}
+
+/// What it says of a file that it cannot use.
+fn failed(policy: &Scratch, more: &[&str]) -> String {
+    ended_with(1, policy, more)
+}
+
+fn ended_with(code: i32, policy: &Scratch, more: &[&str]) -> String {
     let output = simulate(policy, more);
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{more:?}");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{more:?}");
     stderr(&output)
 }
 
@@ -396,17 +406,17 @@ fn what_is_wrong_is_named() {
     let policy = Scratch::new("simulate-good.json", FIXED);
     let wrong = Scratch::new("simulate-wrong.json", br#"{"max_attempts":-1}"#);
     let prices = Scratch::new("prices-wrong.json", br#"{"sqs":1}"#);
-    assert!(refused(&wrong, &[]).contains("/max_attempts is less than the minimum of 0"));
-    assert!(refused(&policy, &["--compare", "absent.json"]).contains("absent.json: cannot be read"));
+    assert!(failed(&wrong, &[]).contains("/max_attempts is less than the minimum of 0"));
+    assert!(failed(&policy, &["--compare", "absent.json"]).contains("absent.json: cannot be read"));
     assert!(
         refused(&policy, &["--plot", "out.png"]).contains("out.png: a picture's name ends in .svg or .html")
     );
     assert!(
-        refused(&policy, &["--plot", "/absent/out.svg", "--messages", "1"])
+        failed(&policy, &["--plot", "/absent/out.svg", "--messages", "1"])
             .contains("its directory is not there; make that first")
     );
     assert!(
-        refused(&policy, &["--prices", prices.name()])
+        failed(&policy, &["--prices", prices.name()])
             .contains("/sqs is not a price; the prices are alarm_month, dashboard_month, ")
     );
     assert!(refused(&policy, &["--outage", "5m", "--failure-rate", "0.5"]).contains("cannot be used with"));

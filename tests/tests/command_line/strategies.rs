@@ -103,7 +103,7 @@ fn a_failed_asynchronous_invocation_waits_on_its_queue_and_is_made_again() {
         with_input(&arguments, input)
     };
     let none = Scratch::absent("dead-async-none.jsonl");
-    let twice = report_with(1, &run(["--fail-first", "2"], b"[1e400]\nnot JSON\n", &none));
+    let twice = report_with(5, &run(["--fail-first", "2"], b"[1e400]\nnot JSON\n", &none));
     assert_eq!((&twice["sent"], &twice["refused"], &twice["processed"]), (&1.into(), &1.into(), &1.into()));
     assert_eq!((&twice["retries"], &twice["hops"]), (&2.into(), &6.into()), "900 s, 900 s and 200 s each");
     assert_eq!(twice["seconds"], 4000.0);

@@ -12,7 +12,6 @@ mod table;
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
-use std::process::ExitCode;
 
 use futures_util::future::{Either, select};
 use indicatif::ProgressBar;
@@ -23,7 +22,6 @@ pub use arguments::{Arguments, Format};
 pub(crate) use table::groups_for_people;
 
 use redeliver_dead_letters::{KnownCauses, Pick};
-use redeliver_operator::Failure;
 #[cfg(test)]
 use redeliver_operator::audit::AuditReport;
 use redeliver_operator::audit::{Audited, Auditor, Context, Json, JsonLines, Progress, Save, Tally, View};
@@ -34,6 +32,7 @@ use redeliver_operator::sentences::{
 };
 use redeliver_operator::terminal::signals;
 use redeliver_operator::terminal::stderr;
+use redeliver_operator::{ExitCode, Failure, Interrupted, UsageError};
 
 /// Reads the queue and prints a report.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -61,32 +60,35 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(exit_code(&audited))
 }
 
-/// As documented in `--help`.
+/// The most urgent of what is true.
 fn exit_code(audited: &Audited) -> ExitCode {
     let Audited { report, missing, output_closed, .. } = audited;
     // First, so that a cause that was printed is never printed again.
     if audited.has_new_causes {
-        return ExitCode::from(6);
+        return ExitCode::NewCause;
     }
     // Whatever else is true: these are lost unless somebody acts.
     if report.age.deleted_soon > 0 {
-        return ExitCode::from(7);
+        return ExitCode::DeletedSoon;
+    }
+    if report.interrupted {
+        return ExitCode::Interrupted;
     }
     let has_ended_as_asked =
         (report.complete || report.max_reached || *output_closed) && report.not_judged.messages == 0;
-    ExitCode::from(match (has_ended_as_asked, missing.is_empty(), report.total) {
-        (false, ..) => 4,
-        (true, false, _) => 1,
-        (true, true, 0) => 0,
-        (true, true, _) => 3,
-    })
+    match (has_ended_as_asked, missing.is_empty(), report.total) {
+        (false, ..) => ExitCode::Incomplete,
+        (true, false, _) => ExitCode::NotThere,
+        (true, true, 0) => ExitCode::Done,
+        (true, true, _) => ExitCode::Found,
+    }
 }
 
 async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     arguments.output.check()?;
     let can_mask = arguments.show.is_some() || matches!(arguments.format, Format::Html | Format::Csv);
     if arguments.reveal && !can_mask {
-        return Err("--reveal works only with --show, and with --format html or csv".into());
+        return Err(UsageError::new("--reveal works only with --show, and with --format html or csv").into());
     }
     let pick = match &arguments.show {
         Some(id) => Pick::one(id),
@@ -96,7 +98,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     let mut stop = Box::pin(interrupt.requested());
     let opened = select(stop.as_mut(), Box::pin(open(arguments))).await;
     let OpenSource { dead_letters, name, retention } = match opened {
-        Either::Left(_) => return Err("interrupted before anything was read".into()),
+        Either::Left(_) => return Err(Interrupted("anything was read").into()),
         Either::Right((opened, _)) => opened?,
     };
     let context = Context {

@@ -1,16 +1,15 @@
 //! `redeliver check`: finds errors in a message file, a policy file or a data schema before anything is deployed.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{ArgGroup, Args};
-use redeliver_operator::Failure;
 use redeliver_operator::check::{Checked, Counts, check_data_schema, check_messages, check_policy};
 use redeliver_operator::files::{FileError, read_schema, read_text};
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::terminal::escape::{escaped, escaped_lines};
 use redeliver_operator::terminal::output::Output;
 use redeliver_operator::terminal::units::counted;
+use redeliver_operator::{ExitCode, Failure};
 
 /// Check messages, a retry policy or a data schema, and name the JSON Pointer and rule of each violation.
 #[derive(Debug, Args)]
@@ -23,8 +22,9 @@ Examples:
 
 Exit codes:
   0  all valid
-  1  violations were found
-  2  bad usage or an unreadable file")]
+  1  an unreadable file
+  2  bad usage
+  3  violations were found")]
 #[command(group = ArgGroup::new("checked").required(true).multiple(true).args(["messages", "policy", "data_schema"]))]
 pub struct Arguments {
     /// Messages: JSON Lines, one body a line, or one JSON document over several lines. `-` is standard input
@@ -46,7 +46,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let is_valid = checked.iter().all(|file| file.findings.is_empty());
     // Members of messages, and files, have names that others chose.
     Output::default().write(&escaped_lines(&checked.iter().map(lines).collect::<String>()))?;
-    Ok(ExitCode::from(u8::from(!is_valid)))
+    Ok(if is_valid { ExitCode::Done } else { ExitCode::Found })
 }
 
 fn check(arguments: &Arguments) -> Result<Vec<Checked>, FileError> {

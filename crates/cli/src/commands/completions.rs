@@ -1,11 +1,9 @@
 //! `redeliver completions`: what the shell needs to complete this program's commands, options and file names.
 
-use std::process::ExitCode;
-
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
-use redeliver_operator::Failure;
 use redeliver_operator::terminal::output::Output;
+use redeliver_operator::{ExitCode, Failure};
 
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
@@ -20,7 +18,8 @@ Examples:
 
 Exit codes:
   0  printed
-  2  bad usage, or standard output cannot be written")]
+  1  standard output cannot be written
+  2  bad usage")]
 pub struct Arguments {
     /// The shell
     #[arg(value_enum)]
@@ -33,5 +32,5 @@ pub fn main(arguments: &Arguments, mut command: Command) -> Result<ExitCode, Fai
     let mut script = Vec::new();
     generate(arguments.shell, &mut command, name, &mut script);
     Output::default().write(&String::from_utf8(script)?)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::Done)
 }

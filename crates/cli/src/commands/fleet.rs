@@ -2,13 +2,11 @@
 
 mod arguments;
 
-use std::process::ExitCode;
-
 use indicatif::ProgressBar;
-use redeliver_operator::Failure;
 use redeliver_operator::fleet::{html, look, table};
 use redeliver_operator::terminal::output::document;
 use redeliver_operator::terminal::stderr;
+use redeliver_operator::{ExitCode, Failure};
 
 pub use arguments::{Arguments, Format};
 
@@ -30,5 +28,5 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for problem in fleet.problems_in_short() {
         stderr::error(problem);
     }
-    Ok(ExitCode::from(fleet.exit_code()))
+    Ok(fleet.exit_code())
 }

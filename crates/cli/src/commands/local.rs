@@ -3,14 +3,13 @@
 mod arguments;
 mod setup;
 
-use std::process::ExitCode;
-
 use redeliver_aws::targets::OwnFunction;
 
 use redeliver_local::{RunReport, Target, run_at_endpoint, run_in_memory};
-use redeliver_operator::Failure;
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
+use redeliver_operator::{ExitCode, Failure, Interrupted};
+use redeliver_sim::LoopError;
 use redeliver_worker::start_own_function;
 
 use crate::commands::run_args::progress_bar;
@@ -25,11 +24,18 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         start_unless_interrupted(function).await?;
     }
     let bar = progress_bar(0);
-    let report = match &arguments.endpoint_url {
-        None => run_in_memory(setup, &bar, &mut *output).await?,
-        Some(url) => run_at_endpoint(setup, url, &bar, &mut *output).await?,
+    let run = match &arguments.endpoint_url {
+        None => run_in_memory(setup, &bar, &mut *output).await,
+        Some(url) => run_at_endpoint(setup, url, &bar, &mut *output).await,
     };
-    print(arguments, &report)
+    match run {
+        Ok(report) => print(arguments, &report),
+        Err(error) if is_interrupt(&error) => {
+            stderr::error(error);
+            Ok(ExitCode::Interrupted)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// [`start_own_function`] until a signal comes.
@@ -37,8 +43,13 @@ async fn start_unless_interrupted(function: &OwnFunction) -> Result<(), Failure>
     let mut signals = Signals::listen()?;
     tokio::select! {
         started = start_own_function(function) => Ok(started?),
-        _ = signals.next() => Err("interrupted before --exec had started".into()),
+        _ = signals.next() => Err(Interrupted("--exec had started").into()),
     }
+}
+
+/// True if a signal came before everything was sent.
+fn is_interrupt(error: &Failure) -> bool {
+    matches!(error.downcast_ref(), Some(LoopError::Interrupted { .. }))
 }
 
 fn print(arguments: &Arguments, report: &RunReport) -> Result<ExitCode, Failure> {
@@ -50,5 +61,9 @@ fn print(arguments: &Arguments, report: &RunReport) -> Result<ExitCode, Failure>
     for problem in &problems {
         stderr::error(problem);
     }
-    Ok(ExitCode::from(u8::from(!problems.is_empty())))
+    Ok(match problems[..] {
+        _ if report.interrupted => ExitCode::Interrupted,
+        [] => ExitCode::Done,
+        _ => ExitCode::NotAllDone,
+    })
 }

@@ -2,14 +2,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use redeliver_dead_letters::files::publish;
-use redeliver_operator::Failure;
 use redeliver_operator::files::unwritable;
+use redeliver_operator::{ExitCode, Failure, UsageError};
 
 /// Write the manual pages, one a command, into a directory.
 #[derive(Debug, Args)]
@@ -22,7 +21,8 @@ The directory is made where it does not exist; pages of the same names are repla
 
 Exit codes:
   0  written
-  2  bad usage, or a page cannot be written")]
+  1  a page cannot be written
+  2  bad usage")]
 pub struct Arguments {
     /// The directory for the pages
     #[arg(value_name = "DIRECTORY")]
@@ -33,10 +33,10 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Failure> {
     let directory = arguments.directory.display();
     if arguments.directory.is_file() {
-        return Err(format!("{directory} is a file; name a directory").into());
+        return Err(UsageError::new(format_args!("{directory} is a file; name a directory")).into());
     }
     write(&arguments.directory, command)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::Done)
 }
 
 fn write(directory: &Path, command: Command) -> Result<(), Failure> {

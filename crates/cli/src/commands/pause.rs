@@ -1,14 +1,12 @@
 //! `redeliver pause` and `redeliver resume`: stop and start the functions of a deployment at its queues, for an outage
 //! that should not spend attempts.
 
-use std::process::ExitCode;
-
 use clap::Args;
-use redeliver_operator::Failure;
 use redeliver_operator::pause::{Changed, Switched, Wanted, switch_readers};
 use redeliver_operator::queues::{Connection, Queues};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
+use redeliver_operator::{ExitCode, Failure};
 
 use super::apply_args::ApplyArgs;
 
@@ -30,9 +28,10 @@ work`) have no event source mapping: stop them where they run.
 
 Exit codes:
   0  paused, or would be
-  1  a mapping is not Disabled, or a queue has none; the others are
-  2  bad usage, or queues or mappings cannot be read: nothing was changed
-  3  no event source mapping reads the queues: there is nothing that could be paused")]
+  1  queues or mappings cannot be read: nothing was changed
+  2  bad usage
+  5  a mapping is not Disabled, or a queue has none; the others are
+  8  no event source mapping reads the queues: there is nothing that could be paused")]
 pub struct PauseArguments {
     /// Also stop the mappings of the intermediate DLQ (no retry is scheduled) and of the annotation queue
     #[arg(long, conflicts_with = "queues")]
@@ -56,9 +55,10 @@ until they are Enabled, for three minutes at most. Without a pause, this changes
 
 Exit codes:
   0  resumed, or would be
-  1  a mapping is not Enabled, or a queue has none; the others are
-  2  bad usage, or queues or mappings cannot be read: nothing was changed
-  3  no event source mapping reads the queues: there is nothing that could be resumed")]
+  1  queues or mappings cannot be read: nothing was changed
+  2  bad usage
+  5  a mapping is not Enabled, or a queue has none; the others are
+  8  no event source mapping reads the queues: there is nothing that could be resumed")]
 pub struct ResumeArguments {
     #[command(flatten)]
     which: Which,
@@ -111,5 +111,5 @@ fn print(which: &Which, report: &Switched, wanted: Wanted) -> Result<ExitCode, F
     for queue in &report.without_mapping {
         stderr::warning(queue.in_words(wanted));
     }
-    Ok(ExitCode::from(report.exit_code()))
+    Ok(report.exit_code())
 }

@@ -1,12 +1,10 @@
 //! `redeliver permissions`: the least IAM policy of a command.
 
-use std::process::ExitCode;
-
 use clap::Args;
-use redeliver_operator::Failure;
 use redeliver_operator::permissions::{Command, Names, policy};
 use redeliver_operator::queues::{Connection, DeploymentArgs};
 use redeliver_operator::terminal::output::Output;
+use redeliver_operator::{ExitCode, Failure};
 
 /// Print the least IAM policy that a command needs, as JSON.
 ///
@@ -26,7 +24,8 @@ to it, s3:PutObject.
 
 Exit codes:
   0  the policy is printed
-  2  bad usage, or the deployment cannot be read")]
+  1  the deployment cannot be read
+  2  bad usage")]
 pub struct Arguments {
     /// The command
     #[arg(value_enum)]
@@ -48,5 +47,5 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let policy = serde_json::to_string_pretty(&policy(arguments.command, &names))?;
     arguments.output.write(&format!("{policy}\n"))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::Done)
 }

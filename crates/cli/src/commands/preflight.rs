@@ -1,15 +1,14 @@
 //! `redeliver preflight`: checks before a deployment.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use redeliver_operator::Failure;
 use redeliver_operator::preflight::look;
 use redeliver_operator::queues::Connection;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
+use redeliver_operator::{ExitCode, Failure};
 
 /// Check before you deploy: a deployment may resume what `redeliver pause` has stopped, and a new account may not have
 /// the concurrency that the stack wants.
@@ -29,9 +28,10 @@ JSON: {schema, paused: [{queue, function, state}] (null: not known), concurrency
 
 Exit codes:
   0  nothing was found
-  1  something could not be read; the rest is shown
-  2  bad usage, or the template cannot be read
-  3  a deployment may resume something, or the account has too little concurrency")]
+  1  the template cannot be read
+  2  bad usage
+  3  a deployment may resume something, or the account has too little concurrency
+  4  something could not be read; the rest is shown")]
 pub struct Arguments {
     /// The stack that will be deployed
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
@@ -53,5 +53,5 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for problem in &found.problems {
         stderr::warning(problem);
     }
-    Ok(ExitCode::from(found.exit_code()))
+    Ok(found.exit_code())
 }

@@ -1,14 +1,12 @@
 //! `redeliver purge`: deletes dead letters, each after it is in a backup file.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::purge::{Purge, Purged};
-use redeliver_operator::Failure;
 use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::queues::{DeadLetterQueue, account};
 use redeliver_operator::sentences::{
@@ -18,6 +16,7 @@ use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::{counted, grouped};
+use redeliver_operator::{ExitCode, Failure, UsageError};
 
 use crate::commands::apply_args::ApplyArgs;
 use crate::commands::audit::groups_for_people;
@@ -42,10 +41,12 @@ Examples:
 
 Exit codes:
   0    everything picked was deleted, or would be
-  1    something picked could not be deleted, a message or a group that was named is
-       not in the queue, or the filter could not judge a message, which stays
-  2    bad usage, a wrong filter, or a queue or file that cannot be used
+  1    a queue or a file cannot be used
+  2    bad usage, or a filter that is not jq
   4    not all of the queue was seen: run it again, with another backup file
+  5    something picked could not be deleted, or the filter could not judge a message,
+       which stays
+  8    a message or a group that was named is not in the queue
   130  interrupted: what was deleted is in the backup")]
 pub struct Arguments {
     #[command(flatten)]
@@ -79,9 +80,10 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Returns the result, and sentences about ids and groups that were named and not found.
 async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     if arguments.selection.is_everything() {
-        return Err(
-            "select messages with --group, --ids or --where; `--where true` selects all of them".into()
-        );
+        return Err(UsageError::new(
+            "select messages with --group, --ids or --where; `--where true` selects all of them",
+        )
+        .into());
     }
     arguments.printing.check()?;
     let pick = arguments.selection.pick()?;
@@ -135,8 +137,10 @@ fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<E
     for sentence in missing {
         stderr::error(sentence);
     }
-    let code = exit_code(purged, applied);
-    Ok(ExitCode::from(if code == 0 { u8::from(!missing.is_empty()) } else { code }))
+    Ok(match exit_code(purged, applied) {
+        ExitCode::Done if !missing.is_empty() => ExitCode::NotThere,
+        code => code,
+    })
 }
 
 /// Says what was deleted and which backup has it. Without a backup, lists the messages in groups with an example of
@@ -161,18 +165,21 @@ fn words(purged: &Purged, backup: Option<&Path>, colours: bool) -> String {
     text
 }
 
-fn exit_code(purged: &Purged, apply: bool) -> u8 {
+fn exit_code(purged: &Purged, apply: bool) -> ExitCode {
     match purged {
-        Purged { failed: Some(_), .. } => 2,
-        Purged { interrupted: true, .. } => 130,
-        Purged { why_not_deleted: Some(_), picked, deleted, .. } if deleted < picked => 1,
+        Purged { failed: Some(_), .. } => ExitCode::Failed,
+        Purged { interrupted: true, .. } => ExitCode::Interrupted,
+        Purged { why_not_deleted: Some(_), picked, deleted, .. } if deleted < picked => ExitCode::NotAllDone,
         Purged { coverage: Some(coverage), max_reached: false, .. } if !coverage.complete => {
             stderr::warning(incompleteness(coverage));
-            4
+            ExitCode::Incomplete
         }
-        Purged { picked, deleted, not_judged, .. } => {
-            u8::from(apply && deleted < picked || not_judged.messages > 0)
+        Purged { picked, deleted, not_judged, .. }
+            if apply && deleted < picked || not_judged.messages > 0 =>
+        {
+            ExitCode::NotAllDone
         }
+        _ => ExitCode::Done,
     }
 }
 

@@ -6,7 +6,6 @@ mod report_text;
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 pub use arguments::Arguments;
@@ -19,7 +18,6 @@ use redeliver_dead_letters::redrive::{
     Early, Edit, Ending, Limits, Plan, Progress, Redrive, RedriveReport, plan_id,
 };
 
-use redeliver_operator::Failure;
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::DeadLetters;
 use redeliver_operator::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
@@ -31,6 +29,7 @@ use redeliver_operator::status::consumer::Consumer;
 use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
+use redeliver_operator::{ExitCode, Failure, UsageError};
 use report_text::Way;
 
 /// Prints the plan, or with `--apply` the report of its run.
@@ -45,7 +44,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Failure> {
     arguments.printing.check()?;
     if let Some(archive) = arguments.from.archive()? {
-        return Err(archive.how_to_send().into());
+        return Err(UsageError::new(archive.how_to_send()).into());
     }
     let plan = plan_of(arguments)?;
     let written = arguments.written()?;
@@ -264,10 +263,10 @@ fn print(arguments: &Arguments, report: &RedriveReport, missing: &[String]) -> R
     if let Some(sentence) = report_text::sentence(ending, way, report) {
         stderr::warning(sentence);
     }
-    Ok(ExitCode::from(match ending {
-        Ending::Done if !missing.is_empty() => Ending::Left.code(),
-        ending => ending.code(),
-    }))
+    Ok(match ending {
+        Ending::Done if !missing.is_empty() => ExitCode::NotThere,
+        ending => ending.exit_code(),
+    })
 }
 
 #[cfg(test)]

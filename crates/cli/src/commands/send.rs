@@ -4,17 +4,15 @@ mod arguments;
 mod problems;
 mod terminal;
 
-use std::process::ExitCode;
-
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
-use redeliver_operator::Failure;
 use redeliver_operator::files::read_schema;
 use redeliver_operator::message_file::named;
 use redeliver_operator::queues::account;
 use redeliver_operator::sending::{FileToSend, Summary};
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
+use redeliver_operator::{ExitCode, Failure};
 
 pub use arguments::Arguments;
 
@@ -58,7 +56,9 @@ async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     if let Some(why) = &summary.stopped {
         stderr::error(why);
     }
-    if let Some(path) = journal.filter(|_| summary.exit_code() != 0 && !summary.has_tried_nothing()) {
+    if let Some(path) =
+        journal.filter(|_| summary.exit_code() != ExitCode::Done && !summary.has_tried_nothing())
+    {
         let path = path.display();
         stderr::remark(format_args!(
             "the sent lines are recorded in {path}: the same command sends the rest"
@@ -71,5 +71,5 @@ fn print(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, Failure> 
     let applied = arguments.apply.is_wanted();
     arguments.printing.print("send", summary, || summary.table(applied))?;
     arguments.apply.remark_that_nothing_was_done(summary.planned > 0);
-    Ok(ExitCode::from(summary.exit_code()))
+    Ok(summary.exit_code())
 }

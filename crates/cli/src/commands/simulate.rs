@@ -6,8 +6,6 @@ mod picture;
 mod plot;
 mod tables;
 
-use std::process::ExitCode;
-
 use redeliver_core::policy::Policy;
 use redeliver_sim::LoopError;
 use redeliver_sim::cost::Prices;
@@ -18,11 +16,11 @@ pub use arguments::Arguments;
 use arguments::names_of;
 use picture::Picture;
 use plot::POLICIES_MAX;
-use redeliver_operator::Failure;
 use redeliver_operator::check::remark_on_policy;
 use redeliver_operator::files::{FileError, read_policy, read_text};
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::counted;
+use redeliver_operator::{ExitCode, Failure, UsageError};
 
 /// Prints the forecast for each policy, and draws it.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -39,7 +37,8 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
     let prices = prices(arguments)?;
     let files: Vec<_> = arguments.policies().collect();
     if files.len() > POLICIES_MAX {
-        return Err(format!("--compare: at most {} policies beside the first", POLICIES_MAX - 1).into());
+        let sentence = format!("--compare: at most {} policies beside the first", POLICIES_MAX - 1);
+        return Err(UsageError::new(sentence).into());
     }
     let policies: Result<Vec<_>, _> =
         files.iter().map(|path| read_policy(*path, arguments.strategy)).collect();
@@ -80,9 +79,9 @@ fn print(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode, Failure
     let lost: u64 =
         forecast.outcomes().map(|outcome| outcome.measured.waiting + outcome.measured.unaccounted).sum();
     if lost == 0 {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(ExitCode::Done);
     }
     let lost = counted(lost, "message");
     stderr::error(format_args!("{lost} did not come out before a queue's retention ended"));
-    Ok(ExitCode::from(1))
+    Ok(ExitCode::Found)
 }

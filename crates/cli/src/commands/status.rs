@@ -1,15 +1,13 @@
 //! `redeliver status`: the state of the target, the queues and the event source mappings of a deployment.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
-use redeliver_operator::Failure;
 use redeliver_operator::queues::{Connection, Queues};
 use redeliver_operator::status::{Status, look_at};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
+use redeliver_operator::{ExitCode, Failure};
 
 /// Show whether a deployment's target is down and since when, how many messages wait in each of its queues, and what
 /// reads them.
@@ -38,8 +36,9 @@ as three audits do, so it does not show when SQS deletes dead letters: `redelive
 
 Exit codes:
   0  all of it is shown
-  1  event source mappings or the target's metric could not be read; the rest is shown
-  2  bad usage, or the deployment or its queues cannot be read")]
+  1  the deployment or its queues cannot be read
+  2  bad usage
+  4  event source mappings or the target's metric could not be read; the rest is shown")]
 pub struct Arguments {
     #[command(flatten)]
     queues: Queues,
@@ -62,5 +61,5 @@ fn print(arguments: &Arguments, status: &Status) -> Result<ExitCode, Failure> {
     for problem in &status.problems {
         stderr::error(problem);
     }
-    Ok(ExitCode::from(u8::from(!status.problems.is_empty())))
+    Ok(if status.problems.is_empty() { ExitCode::Done } else { ExitCode::Incomplete })
 }

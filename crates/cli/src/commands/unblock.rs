@@ -1,14 +1,12 @@
 //! `redeliver unblock`: the blocked groups of an ordered queue, and the decision on them.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 use redeliver_dead_letters::blocked::{BlockedGroup, Decision, Outcome, Unblocked, unblock};
-use redeliver_operator::Failure;
 use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::queues::{Connection, OneQueue, QueueAddress, account};
 use redeliver_operator::sentences::still_hidden;
@@ -16,6 +14,7 @@ use redeliver_operator::status::blocked_table;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::counted;
+use redeliver_operator::{ExitCode, Failure, UsageError};
 
 use super::apply_args::ApplyArgs;
 use super::backup::{Backup, BackupPlace};
@@ -38,10 +37,11 @@ to the end of its group later.
 
 Exit codes:
   0  listed, or the groups are not blocked any more
-  1  a decision was not carried out, a notice could not be deleted, or a group that
-     was named has no notice
-  2  bad usage, or a queue or file that cannot be used
-  4  not all groups were seen: a notice is visible after a minute. Run it again")]
+  1  a queue or a file cannot be used
+  2  bad usage
+  4  not all groups were seen: a notice is visible after a minute. Run it again
+  5  a decision was not carried out, or a notice could not be deleted
+  8  a group that was named has no notice")]
 pub struct Arguments {
     /// Only these groups (MessageGroupId); by default all of them
     #[arg(value_name = "GROUP")]
@@ -73,13 +73,14 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.printing.check()?;
     let has_decision = arguments.retry || arguments.backup.is_some();
     if arguments.apply.is_wanted() && !has_decision {
-        return Err("say what to do with the groups: --retry, or --backup FILE".into());
+        return Err(UsageError::new("say what to do with the groups: --retry, or --backup FILE").into());
     }
     let source = match (&arguments.source, arguments.queue.queue()) {
         (None, Some(_)) => {
-            return Err(
-                "--queue names the queue with the notices: name the ordered queue with --source".into()
-            );
+            return Err(UsageError::new(
+                "--queue names the queue with the notices: name the ordered queue with --source",
+            )
+            .into());
         }
         (source, _) => source.clone(),
     };
@@ -135,12 +136,13 @@ fn print(arguments: &Arguments, unblocked: &Unblocked, has_decision: bool) -> Re
         );
     }
     let is_done = unblocked.groups.iter().all(|group| group.error.is_none());
-    Ok(ExitCode::from(match (&unblocked.failed, is_done, is_complete) {
-        (Some(_), ..) => 2,
-        (None, false, _) => 1,
-        (None, true, false) => 4,
-        (None, true, true) => u8::from(!unblocked.not_found.is_empty()),
-    }))
+    Ok(match (&unblocked.failed, is_done, is_complete) {
+        (Some(_), ..) => ExitCode::Failed,
+        (None, false, _) => ExitCode::NotAllDone,
+        (None, true, false) => ExitCode::Incomplete,
+        (None, true, true) if !unblocked.not_found.is_empty() => ExitCode::NotThere,
+        (None, true, true) => ExitCode::Done,
+    })
 }
 
 fn words(arguments: &Arguments, unblocked: &Unblocked) -> String {
@@ -186,16 +188,16 @@ mod tests {
             let failed = failed.map(str::to_owned);
             print(&arguments, &Unblocked { groups, not_found, coverage, failed }, true).unwrap()
         };
-        assert_eq!(code(None, &[], true, None), ExitCode::SUCCESS);
-        assert_eq!(code(Some("refused"), &[], true, None), ExitCode::from(1));
-        assert_eq!(code(Some("refused"), &[], false, None), ExitCode::from(1));
-        assert_eq!(code(None, &["b"], true, None), ExitCode::from(1));
-        assert_eq!(code(None, &[], false, None), ExitCode::from(4));
+        assert_eq!(code(None, &[], true, None), ExitCode::Done);
+        assert_eq!(code(Some("refused"), &[], true, None), ExitCode::NotAllDone);
+        assert_eq!(code(Some("refused"), &[], false, None), ExitCode::NotAllDone);
+        assert_eq!(code(None, &["b"], true, None), ExitCode::NotThere);
+        assert_eq!(code(None, &[], false, None), ExitCode::Incomplete);
         assert_eq!(
             code(None, &["b"], false, None),
-            ExitCode::from(4),
+            ExitCode::Incomplete,
             "it may have a notice that was not seen"
         );
-        assert_eq!(code(None, &[], true, Some("the disk is full")), ExitCode::from(2));
+        assert_eq!(code(None, &[], true, Some("the disk is full")), ExitCode::Failed);
     }
 }

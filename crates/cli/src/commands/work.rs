@@ -2,8 +2,7 @@
 
 mod arguments;
 
-use std::process::ExitCode;
-
+use redeliver_operator::ExitCode;
 use redeliver_worker::{Ending, run};
 
 pub use arguments::Arguments;
@@ -11,8 +10,8 @@ pub use arguments::Arguments;
 /// Runs the functions until a signal comes.
 pub fn main(arguments: Arguments) -> ExitCode {
     match run(&arguments.into()) {
-        Ending::Finished => ExitCode::SUCCESS,
-        Ending::Cancelled => ExitCode::from(1),
-        Ending::NotStarted => ExitCode::from(2),
+        Ending::Finished => ExitCode::Done,
+        Ending::Cancelled => ExitCode::NotAllDone,
+        Ending::NotStarted => ExitCode::Failed,
     }
 }

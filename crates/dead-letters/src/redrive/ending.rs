@@ -1,5 +1,7 @@
 //! The endings of a redrive.
 
+use crate::ExitCode;
+
 use super::report::{Early, RedriveReport};
 
 /// The ending of a redrive, as documented in `redeliver redrive --help`.
@@ -37,15 +39,14 @@ impl Ending {
     }
 
     #[must_use]
-    pub const fn code(self) -> u8 {
+    pub const fn exit_code(self) -> ExitCode {
         match self {
-            Self::Done => 0,
-            Self::Left => 1,
-            Self::Failed => 2,
-            Self::NotSeen => 4,
-            Self::Stopped => 5,
-            Self::NotDeleted => 6,
-            Self::Interrupted => 130,
+            Self::Done => ExitCode::Done,
+            Self::Left | Self::Stopped => ExitCode::NotAllDone,
+            Self::Failed => ExitCode::Failed,
+            Self::NotSeen => ExitCode::Incomplete,
+            Self::NotDeleted => ExitCode::InBothQueues,
+            Self::Interrupted => ExitCode::Interrupted,
         }
     }
 }

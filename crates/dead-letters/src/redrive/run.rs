@@ -88,7 +88,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         // Last of all. If the process dies before this line is on disk, the next run reports this one's copies again:
         // better twice than never.
         let RedriveReport { sent, not_deleted, .. } = self.report;
-        let exit_code = Ending::of(&self.report, self.redrive.limits.max).code();
+        let exit_code = Ending::of(&self.report, self.redrive.limits.max).exit_code().number();
         self.journal.write(&[Entry::Ended { sent, not_deleted, exit_code }])?;
         Ok(self.report)
     }

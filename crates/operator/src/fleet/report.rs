@@ -3,6 +3,7 @@
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
+use crate::ExitCode;
 use crate::queues::Counts;
 use crate::status::readers::Readers;
 use crate::terminal::units::counted;
@@ -117,12 +118,11 @@ pub enum Code {
 }
 
 impl Fleet {
-    /// As documented in `--help`.
-    pub fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> ExitCode {
         match (self.problems.is_empty(), self.is_well()) {
-            (false, _) => 1,
-            (true, true) => 0,
-            (true, false) => 3,
+            (false, _) => ExitCode::Incomplete,
+            (true, true) => ExitCode::Done,
+            (true, false) => ExitCode::Found,
         }
     }
 

@@ -177,7 +177,7 @@ async fn all_is_asked_for_once_and_put_together() {
         "problems": [],
     });
     assert_eq!(serde_json::to_value(&fleet).unwrap(), expected);
-    assert_eq!(fleet.exit_code(), 0);
+    assert_eq!(fleet.exit_code(), ExitCode::Done);
     let requests = server.requests();
     let mut counts = BTreeMap::new();
     for request in &requests {
@@ -220,7 +220,7 @@ async fn what_one_service_refuses_is_told_with_its_place_and_hides_nothing_else(
         );
         let fleet = looked(&[&server]).await;
         assert_eq!(fleet.problems, [format!("eu-central-1: {problem}")]);
-        assert_eq!(fleet.exit_code(), 1, "{refuses}");
+        assert_eq!(fleet.exit_code(), ExitCode::Incomplete, "{refuses}");
         let dlq = &fleet.dlqs[0];
         assert_eq!((dlq.name.as_str(), dlq.counts.visible), ("orders-dlq", Some(2)));
         assert_eq!(dlq.alarms.is_none(), refuses == "DescribeAlarms");
@@ -241,7 +241,7 @@ async fn no_custom_event_buses_and_a_deleted_subscriber_are_no_problem() {
             },
         );
         let fleet = looked(&[&server]).await;
-        assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], 0), "{asked}");
+        assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], ExitCode::Done), "{asked}");
         let feeders: Vec<_> = fleet.dlqs[0].fed_by.iter().map(|feeder| feeder.name.as_str()).collect();
         assert_eq!(feeders, ["orders", "mailer"], "{asked}");
     }
@@ -326,7 +326,7 @@ async fn a_queue_that_is_deleted_meanwhile_is_missing_and_no_problem() {
     let fleet = looked(&[&server]).await;
     let codes: Vec<_> = fleet.dlqs[0].findings.iter().map(|finding| finding.code).collect();
     assert_eq!((fleet.dlqs[0].state, codes), (DlqState::Missing, vec![Code::Missing]));
-    assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], 3));
+    assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], ExitCode::Found));
 }
 
 #[tokio::test]
@@ -351,7 +351,7 @@ async fn a_region_that_lets_nobody_in_does_not_hide_the_others() {
     let open = Loopback::answering(well);
     let fleet = looked(&[&closed, &open]).await;
     assert_eq!((fleet.dlqs.len(), fleet.regions.len(), fleet.problems.len()), (1, 1, 5));
-    assert_eq!(fleet.exit_code(), 1);
+    assert_eq!(fleet.exit_code(), ExitCode::Incomplete);
     let nothing = looked(&[&closed]).await;
     assert_eq!(nothing.regions, [], "which is an error, with exit code 2");
 }

@@ -92,7 +92,10 @@ async fn a_queue_that_containers_read_is_not_paused_and_what_to_do_is_said() {
         `kubectl scale \
           deployment NAME --replicas 0` or `aws ecs update-service --service NAME --desired-count 0`"]
     );
-    assert_eq!((report.mappings.len(), report.lines().as_str(), report.exit_code()), (0, "", 3));
+    assert_eq!(
+        (report.mappings.len(), report.lines().as_str(), report.exit_code()),
+        (0, "", ExitCode::NotThere)
+    );
 }
 
 #[test]
@@ -100,10 +103,10 @@ fn a_queue_beside_others_that_could_not_be_paused_is_no_success() {
     let without =
         || WithoutMapping { queue: "orders".to_owned(), readers: Readers::NobodySeen { minutes: 15 } };
     for (without_mapping, error, expected) in [
-        (vec![], None, 0),
-        (vec![], Some("no".to_owned()), 1),
-        (vec![without()], None, 1),
-        (vec![without()], Some("no".to_owned()), 1),
+        (vec![], None, ExitCode::Done),
+        (vec![], Some("no".to_owned()), ExitCode::NotAllDone),
+        (vec![without()], None, ExitCode::NotAllDone),
+        (vec![without()], Some("no".to_owned()), ExitCode::NotAllDone),
     ] {
         let changed = Changed {
             queue: "bills".to_owned(),

@@ -59,7 +59,7 @@ async fn a_mapping_that_is_off_is_found_whichever_queue_it_reads() {
     let endpoint = Loopback::start(answers);
     let found = look(&connection(&endpoint), "p", None).await.unwrap();
     assert_eq!(found.problems, Vec::<String>::new());
-    assert_eq!((found.exit_code(), found.paused.as_ref().unwrap().len()), (3, 1));
+    assert_eq!((found.exit_code(), found.paused.as_ref().unwrap().len()), (ExitCode::Found, 1));
     assert_eq!(found.lines(), "paused: f at p-source is Disabled; a deployment may enable it\n");
 }
 
@@ -69,7 +69,7 @@ async fn a_missing_right_is_a_sentence_with_its_name() {
         "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>";
     let endpoint = Loopback::start([(403, Body::xml(denied))]);
     let found = look(&connection(&endpoint), "p", None).await.unwrap();
-    assert_eq!((found.exit_code(), &found.paused), (1, &None));
+    assert_eq!((found.exit_code(), &found.paused), (ExitCode::Incomplete, &None));
     assert_eq!(
         found.problems,
         [
@@ -98,7 +98,7 @@ async fn with_quota(settings: (u16, Body), wanted: u64) -> Preflight {
 async fn a_new_account_is_told_which_quota_to_ask_for() {
     let ten = || (200, json!({ "AccountLimit": { "ConcurrentExecutions": 10 } }).into());
     let found = with_quota(ten(), 11).await;
-    assert_eq!((found.exit_code(), &found.problems), (3, &Vec::new()));
+    assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
     assert_eq!(found.concurrency, Some(Concurrency::new(11, 10, "eu-central-1")));
     let lines = found.lines();
     assert!(
@@ -107,7 +107,7 @@ async fn a_new_account_is_told_which_quota_to_ask_for() {
     );
     assert!(lines.contains("--quota-code L-B99A9384 --desired-value 1000 --region eu-central-1"), "{lines}");
     let enough = with_quota(ten(), 10).await;
-    assert_eq!((enough.exit_code(), enough.lines()), (0, String::new()));
+    assert_eq!((enough.exit_code(), enough.lines()), (ExitCode::Done, String::new()));
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn without_the_right_to_read_the_quota_the_rest_is_done() {
         found.problems,
         ["the account's concurrency is not known: lambda:GetAccountSettings: AccessDeniedException: no"]
     );
-    assert_eq!((found.exit_code(), found.concurrency), (1, None));
+    assert_eq!((found.exit_code(), found.concurrency), (ExitCode::Incomplete, None));
 }
 
 #[tokio::test]

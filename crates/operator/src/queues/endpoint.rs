@@ -2,17 +2,21 @@
 
 use redeliver_aws::targets::{TargetAddress, TargetError, is_loopback};
 
+use crate::UsageError;
+
 const NO_URL: &str = "--endpoint-url is not an http:// or https:// URL, such as http://127.0.0.1:4566";
 const CREDENTIALS: &str = "--endpoint-url contains credentials; give them in the environment or by --profile";
 const FRAGMENT: &str = "--endpoint-url has a fragment (#…), which is never sent; remove it";
 
 /// True if the endpoint is on this machine. An error does not repeat the endpoint, which may contain a secret.
-pub fn is_on_this_machine(text: &str) -> Result<bool, &'static str> {
+pub fn is_on_this_machine(text: &str) -> Result<bool, UsageError> {
     match TargetAddress::parse(text, true) {
         Ok(TargetAddress::Url(url)) => Ok(is_loopback(url.url())),
-        Err(TargetError::Credentials) => Err(CREDENTIALS),
-        Err(TargetError::Fragment) => Err(FRAGMENT),
-        Ok(TargetAddress::LambdaArn(_)) | Err(TargetError::Neither | TargetError::PlainHttp) => Err(NO_URL),
+        Err(TargetError::Credentials) => Err(UsageError::new(CREDENTIALS)),
+        Err(TargetError::Fragment) => Err(UsageError::new(FRAGMENT)),
+        Ok(TargetAddress::LambdaArn(_)) | Err(TargetError::Neither | TargetError::PlainHttp) => {
+            Err(UsageError::new(NO_URL))
+        }
     }
 }
 
@@ -26,9 +30,9 @@ mod tests {
         assert_eq!(is_on_this_machine("http://localstack:4566"), Ok(false));
         let arn = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
         for wrong in ["nonsense", "localhost:4566", arn] {
-            assert_eq!(is_on_this_machine(wrong), Err(NO_URL), "{wrong}");
+            assert_eq!(is_on_this_machine(wrong), Err(UsageError::new(NO_URL)), "{wrong}");
         }
         assert!(!NO_URL.contains("Lambda"));
-        assert_eq!(is_on_this_machine("http://u:secret@localhost"), Err(CREDENTIALS));
+        assert_eq!(is_on_this_machine("http://u:secret@localhost"), Err(UsageError::new(CREDENTIALS)));
     }
 }

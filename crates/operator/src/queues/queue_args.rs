@@ -6,7 +6,7 @@ use redeliver_core::strategy::Role;
 
 use super::deployment::Deployment;
 use super::{Connection, KnownQueue, QueueAddress};
-use crate::Failure;
+use crate::{Failure, UsageError};
 
 /// One queue.
 #[derive(Clone, Debug, Default, Args)]
@@ -88,7 +88,9 @@ impl OneQueue {
         match (&self.queue, self.deployment.find(connection).await?) {
             (Some(address), _) => Ok(address.clone()),
             (None, Some(deployed)) => Ok(QueueAddress::Url(deployed.url(role)?.to_owned())),
-            (None, None) => Err("name the queue: --queue, --stack, or --prefix and --stage".into()),
+            (None, None) => {
+                Err(UsageError::new("name the queue: --queue, --stack, or --prefix and --stage").into())
+            }
         }
     }
 }

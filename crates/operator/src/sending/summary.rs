@@ -1,5 +1,6 @@
 //! The outcome of a send.
 
+use crate::ExitCode;
 use crate::terminal::units::{grouped, table};
 use serde::Serialize;
 use thiserror::Error;
@@ -48,12 +49,12 @@ impl Summary {
         self.stopped.get_or_insert(why);
     }
 
-    pub fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> ExitCode {
         match self.stopped {
-            Some(Stopped::Interrupted) => 130,
-            Some(_) => 1,
-            None if self.invalid + self.unconfirmed > 0 => 1,
-            None => 0,
+            Some(Stopped::Interrupted) => ExitCode::Interrupted,
+            Some(_) => ExitCode::Failed,
+            None if self.invalid + self.unconfirmed > 0 => ExitCode::NotAllDone,
+            None => ExitCode::Done,
         }
     }
 

@@ -34,7 +34,7 @@ fn valid_lines_are_sent_in_full_batches_and_the_others_are_told_with_their_numbe
     let mut journal = journal();
     let summary = world.send(&input, &mut journal);
     assert_eq!(summary, Summary { sent: 21, invalid: 3, ..Summary::default() });
-    assert_eq!(summary.exit_code(), 1);
+    assert_eq!(summary.exit_code(), ExitCode::Failed);
     assert_eq!(world.sqs.requests()["SendMessageBatch"], 3);
     let problems = world.problems();
     assert!(problems[0].starts_with("21: INVALID_MESSAGE_FORMAT "), "{problems:?}");
@@ -68,7 +68,7 @@ fn throttles_and_lost_answers_are_tried_again_and_a_lost_answer_may_leave_a_copy
         let world = World::new();
         world.fail(Scope::Entry, failing, injection);
         let summary = world.send(&messages(500), &mut journal());
-        assert_eq!((summary.sent, summary.exit_code()), (500, 0), "{injection:?}");
+        assert_eq!((summary.sent, summary.exit_code()), (500, ExitCode::Done), "{injection:?}");
         let bodies = world.bodies();
         assert_eq!(bodies.len(), 500);
         assert_eq!(bodies.values().any(|count| *count > 1), copies, "{injection:?}");
@@ -81,12 +81,12 @@ fn an_entry_that_sqs_refuses_is_told_with_its_line_and_code_and_sent_in_the_next
     world.fail(Scope::Entry, When::Numbers(vec![3, 15]), Injection::Sender);
     let mut journal = journal();
     let summary = world.send(&messages(30), &mut journal);
-    assert_eq!((summary.sent, summary.unconfirmed, summary.exit_code()), (28, 2, 1));
+    assert_eq!((summary.sent, summary.unconfirmed, summary.exit_code()), (28, 2, ExitCode::NotAllDone));
     let refused = "not confirmed by SQS: refused (InvalidParameterValue)";
     assert_eq!(world.problems(), [format!("3: {refused}"), format!("15: {refused}")]);
     let rules = Rules { confirmed: confirmed(journal), ..Rules::default() };
     let summary = world.send_with(&messages(30), rules, None::<&mut Journal<Vec<u8>>>, pending());
-    assert_eq!((summary.sent, summary.sent_before, summary.exit_code()), (2, 28, 0));
+    assert_eq!((summary.sent, summary.sent_before, summary.exit_code()), (2, 28, ExitCode::Done));
     assert!(world.bodies().values().all(|count| *count == 1));
 }
 
@@ -96,7 +96,7 @@ fn a_queue_that_confirms_nothing_ends_the_send() {
     world.fail(Scope::Request, When::Chance(1.0), Injection::Sender);
     let summary = world.send(&messages(10_000), &mut journal());
     assert_eq!(summary.stopped, Some(Stopped::Refused("refused (InvalidParameterValue)".to_owned())));
-    assert_eq!((summary.sent, summary.exit_code()), (0, 1));
+    assert_eq!((summary.sent, summary.exit_code()), (0, ExitCode::NotAllDone));
     assert!(summary.unconfirmed < 200, "{summary:?}");
 }
 
@@ -114,7 +114,7 @@ fn an_interrupt_brings_what_is_on_its_way_to_its_end() {
     let mut journal = journal();
     let stop = world.clock.sleep(Duration::from_millis(2500));
     let summary = world.send_with(&messages(1000), Rules::default(), Some(&mut journal), stop);
-    assert_eq!((summary.sent, summary.exit_code()), (30, 130));
+    assert_eq!((summary.sent, summary.exit_code()), (30, ExitCode::Interrupted));
     let confirmed = confirmed(journal);
     assert!(confirmed.contains(30) && !confirmed.contains(31));
     assert_eq!(world.bodies().len(), 30);
@@ -135,11 +135,11 @@ fn an_input_that_cannot_be_read_on_is_no_end() {
     let steps: Vec<_> = Rules::default().steps(io::BufReader::new(input)).collect();
     let none = None::<&mut Journal<Vec<u8>>>;
     let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));
-    assert_eq!((summary.sent, summary.exit_code()), (3, 1));
+    assert_eq!((summary.sent, summary.exit_code()), (3, ExitCode::NotAllDone));
     assert!(matches!(summary.stopped, Some(Stopped::Unreadable(_))), "{summary:?}");
     // A reader that died says nothing at all.
     let steps: Vec<_> = Rules::default().steps(messages(3).as_bytes()).take(3).collect();
     let none = None::<&mut Journal<Vec<u8>>>;
     let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));
-    assert_eq!((summary.sent, summary.exit_code()), (3, 1));
+    assert_eq!((summary.sent, summary.exit_code()), (3, ExitCode::NotAllDone));
 }

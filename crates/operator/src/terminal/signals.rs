@@ -8,6 +8,7 @@ use tokio::runtime::Builder;
 
 pub use redeliver_platform::signals::Signals;
 
+use crate::ExitCode;
 use crate::terminal::stderr;
 
 /// Requests a stop at the first signal, and prints `remark`. The second signal ends the program.
@@ -30,7 +31,7 @@ pub fn interrupted(remark: &'static str) -> io::Result<Stop> {
             wish.request();
             stderr::remark(remark);
             signals.next().await;
-            std::process::exit(130);
+            std::process::exit(ExitCode::Interrupted.number().into());
         });
     });
     listens.recv().map_err(io::Error::other)??;

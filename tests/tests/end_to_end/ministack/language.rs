@@ -34,7 +34,7 @@ async fn a_queue_is_the_same_by_its_url_its_name_and_its_arn() {
         assert_eq!((&status["queues"][0]["name"], &status["deployment"]), (&json!(name), &json!(null)));
     }
     let (code, _, stderr) = redeliver(&["audit", "--queue", "nobodys-queue"]).await;
-    assert_eq!(code, Some(2));
+    assert_eq!(code, Some(1));
     let expected = format!("error: there is no queue nobodys-queue in this account and region ({REGION}); ");
     assert!(stderr.starts_with(&expected), "{stderr}");
 }
@@ -57,7 +57,7 @@ async fn what_was_named_and_is_not_there_is_told_and_nothing_is_done() {
         (&purge, &["--ids", "nope"], "with the id nope"),
     ] {
         let (code, _, stderr) = redeliver(&[command, more].concat()).await;
-        assert_eq!(code, Some(1), "{command:?} {more:?}: {stderr}");
+        assert_eq!(code, Some(8), "{command:?} {more:?}: {stderr}");
         assert!(stderr.contains(&format!("error: no message {named} was found\n")), "{stderr}");
     }
     let (code, _, stderr) = redeliver(&[&redrive[..], &["--ids", &id(1)]].concat()).await;

@@ -47,15 +47,17 @@ attempts are those that retry_attempt counts and retry_history does not have, fr
 else from the first.
 
 Exit codes:
-  0  no dead letters that were asked for
-  1  a message or a group that was named is not in the queue
-  2  bad usage, or a filter, a file or a queue that cannot be used
-  3  dead letters were found
-  4  not all of the queue was seen, unless --max ended it; a line of the file is not a
-     dead letter; or the filter could not judge a message
-  6  with --known-causes: there is a new cause; also if 1, 3, 4 or 7 is true, since it is
-     reported only once, and 7 again by the next run
-  7  SQS deletes at least one of them soon; also if 1, 3 or 4 is true")]
+  0    no matching dead letters
+  1    a filter fails on all messages, or a file or a queue cannot be used
+  2    bad usage, or a filter that is not jq
+  3    dead letters were found
+  4    not all of the queue was seen, unless --max ended it; a line of the file is not a
+       dead letter; or the filter could not judge a message
+  6    with --known-causes: there is a new cause; also if another code is true, since it
+       is reported only once, and 7 again by the next run
+  7    SQS deletes at least one of them soon; also if 3, 4, 8 or 130 is true
+  8    a message or a group that was named is not in the queue
+  130  interrupted; the report has what was read")]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) source: DeadLetterSource,

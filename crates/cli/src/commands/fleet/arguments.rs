@@ -39,9 +39,10 @@ for 1,000 metrics; a queue's receives are two). `redeliver permissions fleet` pr
 
 Exit codes:
   0  nothing is wrong with any DLQ
-  1  not all could be read; the rest is shown
-  2  bad usage, or nothing could be read
-  3  something is wrong with a DLQ")]
+  1  nothing could be read
+  2  bad usage
+  3  something is wrong with a DLQ
+  4  not all could be read; the rest is shown")]
 pub struct Arguments {
     /// A profile of the AWS configuration files; may be given several times [default: as in the AWS CLI]
     #[arg(long = "profile", value_name = "NAME")]

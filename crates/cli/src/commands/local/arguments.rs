@@ -34,11 +34,11 @@ Virtual time starts at 2026-01-01T00:00:00Z and jumps from one due moment to the
 or --exec works.
 
 Exit codes:
-  0  every line was sent, and every message was processed or dead-lettered
-  1  lines were refused, a message is unaccounted for, or the run was interrupted;
-     the report says which
-  2  bad usage, a file that cannot be read or exists already, an endpoint that refuses,
-     or an interrupt before everything was sent to it")]
+  0    every line was sent, and every message was processed or dead-lettered
+  1    a file that cannot be read or exists already, or an endpoint that refuses
+  2    bad usage
+  5    lines were refused, or a message is unaccounted for; the report says which
+  130  interrupted")]
 pub struct Arguments {
     /// Message bodies: any text, one a line, or one JSON document over several lines. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]

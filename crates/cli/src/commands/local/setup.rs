@@ -1,8 +1,8 @@
 //! From arguments to the setup of a run: everything is read and checked before it begins.
 
+use std::fmt::Display;
 use std::io::{BufWriter, Write};
 use std::num::NonZeroU16;
-use std::path::Path;
 
 use redeliver_aws::targets::{
     Command, DEFAULT_TIMEOUT, Endpoint, EndpointSource, HandlerEvent, HttpTarget, OwnFunction, Processes,
@@ -10,28 +10,29 @@ use redeliver_aws::targets::{
 };
 use redeliver_core::strategy::Strategy;
 use redeliver_local::{ChunkSize, Chunks, Groups, Setup, Target};
-use redeliver_operator::files::{FileError, create_output, read_policy, read_schema, unwritable};
+use redeliver_operator::files::{create_output, read_policy, read_schema, unwritable};
 use redeliver_operator::message_file::Form;
+use redeliver_operator::{Failure, UsageError};
 use redeliver_sim::{BuiltInTarget, Failures, check_payload};
 
 use super::arguments::Arguments;
 
 /// Reads and checks everything; also opens the output for the final records.
-pub(super) fn read_setup(arguments: &Arguments) -> Result<(Setup, Box<dyn Write>), FileError> {
+pub(super) fn read_setup(arguments: &Arguments) -> Result<(Setup, Box<dyn Write>), Failure> {
     let strategy = arguments.strategy;
     let policy = read_policy(arguments.policy.as_deref(), strategy)?;
     if let (Some(path), Strategy::AsyncRetry) = (&arguments.data_schema, strategy) {
         let reason = "--strategy async-retry does not check a data schema: leave it out";
-        return Err(FileError::new(path, reason));
+        return Err(wrong(path.display(), reason));
     }
     if arguments.plain.plain && strategy == Strategy::AsyncRetry {
         let reason = "--strategy async-retry takes payloads instead of messages: leave it out";
-        return Err(FileError::new(Path::new("--plain"), reason));
+        return Err(wrong("--plain", reason));
     }
     let is_fifo = strategy.definition().is_fifo;
     if arguments.group_pointer.is_some() && !is_fifo {
         let reason = "only --strategy ordered has message groups: leave it out";
-        return Err(FileError::new(Path::new("--group-pointer"), reason));
+        return Err(wrong("--group-pointer", reason));
     }
     let groups = is_fifo.then(|| Groups { pointer: arguments.group_pointer.clone() });
     let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
@@ -61,6 +62,11 @@ pub(super) fn read_setup(arguments: &Arguments) -> Result<(Setup, Box<dyn Write>
     Ok((Setup { chunks, seed: arguments.seed, strategy, policy, schema, target }, output))
 }
 
+/// An option that does not go with the others.
+fn wrong(name: impl Display, reason: impl Display) -> Failure {
+    UsageError::new(format_args!("{name}: {reason}")).into()
+}
+
 /// The function prints to standard error: standard output has the report.
 fn own_function(command: Command, handler_event: HandlerEvent) -> OwnFunction {
     let command = Command { to_stderr: true, ..command.outside_lambda("local") };
@@ -68,8 +74,8 @@ fn own_function(command: Command, handler_event: HandlerEvent) -> OwnFunction {
     OwnFunction::new(processes, handler_event)
 }
 
-fn http_target(url: &str) -> Result<HttpTarget, FileError> {
-    let refused = |reason: &dyn std::fmt::Display| FileError::new(Path::new("--target"), reason);
+fn http_target(url: &str) -> Result<HttpTarget, Failure> {
+    let refused = |reason: &dyn Display| wrong("--target", reason);
     let address = TargetAddress::parse(url, false).map_err(|error| match error {
         // In the words of the command line, not of the functions' settings.
         TargetError::PlainHttp => {

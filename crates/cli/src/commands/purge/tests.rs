@@ -90,7 +90,10 @@ fn what_a_filter_cannot_judge_is_counted_and_one_that_judges_nothing_is_an_error
     let wrong = purged(".body + 1 > 0", "wrong").unwrap_err();
     assert!(wrong.starts_with("the filter `.body + 1 > 0` fails on message "), "{wrong}");
     let judged = purged("if .body.n == 7 then .body + 1 > 0 else .body.n < 3 end", "judged").unwrap();
-    assert_eq!((judged.deleted, judged.not_judged.messages, exit_code(&judged, true)), (3, 1, 1));
+    assert_eq!(
+        (judged.deleted, judged.not_judged.messages, exit_code(&judged, true)),
+        (3, 1, ExitCode::NotAllDone)
+    );
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 57);
 }
 
@@ -102,7 +105,7 @@ fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
     let pick = picked("true");
     let purged = Purge { max: 7, ..Purge::new(&queue, &clock, &pick) }.apply(&mut backup);
     let purged = clock.block_on(purged).unwrap();
-    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true)), (7, 7, 0));
+    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true)), (7, 7, ExitCode::Done));
     let told = words(&purged, Some(Path::new("backup.jsonl")), false);
     let deleted = "7 of 7 deleted; all of them are in backup.jsonl";
     assert_eq!(told, format!("{deleted}\n--max ended the purge: there may be more\n"));
@@ -115,7 +118,7 @@ fn a_preview_that_max_has_ended_says_so_too() {
     let (clock, _, queue) = world();
     let pick = picked("true");
     let purged = clock.block_on(Purge { max: 7, ..Purge::new(&queue, &clock, &pick) }.dry_run()).unwrap();
-    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, false)), (7, 0, 0));
+    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, false)), (7, 0, ExitCode::Done));
     let told = words(&purged, None, false);
     assert!(told.starts_with("7 dead letters would be deleted\n"), "{told}");
     assert!(told.ends_with("\n--max ended the purge: there may be more\n"), "{told}");
@@ -134,7 +137,7 @@ fn what_cannot_be_deleted_stays_and_is_told() {
     };
     world.1.set_faults(FaultPlan::new(1).with(rule));
     let purged = apply(&world, "true", &path);
-    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true)), (60, 59, 1));
+    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true)), (60, 59, ExitCode::NotAllDone));
     world.1.set_faults(FaultPlan::new(1));
     let depth = world.0.block_on(async {
         world.0.sleep(Duration::from_secs(1)).await;
@@ -200,7 +203,11 @@ fn a_purge_that_may_not_delete_ends_soon_and_says_why() {
     };
     world.1.set_faults(FaultPlan::new(1).with(rule));
     let purged = apply(&world, "true", &path);
-    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true)), (10, 0, 1), "{purged:?}");
+    assert_eq!(
+        (purged.picked, purged.deleted, exit_code(&purged, true)),
+        (10, 0, ExitCode::NotAllDone),
+        "{purged:?}"
+    );
     assert!(purged.why_not_deleted.is_some());
 }
 

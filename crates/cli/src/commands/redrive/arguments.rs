@@ -55,15 +55,14 @@ A filter is jq, on {message_id, sent_at, error_type, error_details, attempts, fi
 
 Exit codes:
   0    everything selected was sent back and deleted, or would be
-  1    something selected stays (refused, parked, not sent, or it came straight back),
-       a message or a group that was named is not in the DLQ, or the filter could not
-       judge a message, which stays
-  2    bad usage, a wrong filter, a queue or journal that cannot be used, or a stack
-       that is paused
+  1    a queue or a journal cannot be used, or a stack that is paused
+  2    bad usage, or a filter or an edit that is not jq
   4    not all of the DLQ was seen: run it again; what a killed run held is visible
        again within two minutes. Or a line of FILE is not a dead letter
-  5    stopped, because too much of what was sent failed again
-  6    sent, not deleted: messages are in both queues; the same command here deletes
+  5    something selected stays (refused, parked, not sent, or it came straight back), the
+       filter could not judge a message, or too much of what was sent failed again
+  8    a message or a group that was named is not in the DLQ
+  9    sent, not deleted: messages are in both queues; the same command here deletes
        them
   130  interrupted: run it again to finish")]
 pub struct Arguments {
@@ -130,13 +129,11 @@ impl Arguments {
     }
 
     /// The file that messages are written to, if they come from a file and go to no queue.
-    pub(super) fn written(&self) -> Result<Option<&Path>, &'static str> {
+    pub(super) fn written(&self) -> Result<Option<&Path>, UsageError> {
         match (&self.from.file, &self.to) {
-            (Some(_), None) => self
-                .printing
-                .file()
-                .map(Some)
-                .ok_or("name the destination: --to QUEUE, or -o FILE for a file of messages"),
+            (Some(_), None) => self.printing.file().map(Some).ok_or_else(|| {
+                UsageError::new("name the destination: --to QUEUE, or -o FILE for a file of messages")
+            }),
             _ => Ok(None),
         }
     }

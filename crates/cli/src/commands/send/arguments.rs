@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
-use redeliver_operator::Failure;
 use redeliver_operator::archive::ArchiveUri;
 use redeliver_operator::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
 use redeliver_operator::message_file::is_standard_input;
@@ -12,6 +11,7 @@ use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{Connection, OneQueue};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::number;
+use redeliver_operator::{Failure, UsageError};
 
 use crate::commands::apply_args::ApplyArgs;
 
@@ -44,10 +44,10 @@ Ctrl-C waits for the batches under way and records them; a second Ctrl-C does no
 
 Exit codes:
   0    all lines are sent, now or before, or would be
-  1    a line is invalid or was not confirmed, or the send stopped early; the others
-       were sent
-  2    bad usage, an unreadable file, a queue that cannot be used, or a journal of
-       something else: nothing was sent
+  1    an unreadable file, a queue that cannot be used, a journal of something else, or
+       the send stopped early
+  2    bad usage
+  5    a line is invalid or was not confirmed; the others were sent
   130  interrupted by Ctrl-C, the journal complete")]
 pub struct Arguments {
     /// JSON Lines, one message body a line, or one JSON document over several lines; with --backup one dead letter a line. `-` is standard input
@@ -87,25 +87,26 @@ impl Arguments {
     /// Refuses an archive in S3.
     pub(super) fn check_file(&self) -> Result<(), Failure> {
         match ArchiveUri::of(&self.file).transpose()? {
-            Some(archive) => Err(archive.how_to_send().into()),
+            Some(archive) => Err(UsageError::new(archive.how_to_send()).into()),
             None => Ok(()),
         }
     }
 
     /// The journal's name; standard input and pipes have none, since they cannot be read a second time.
-    pub(super) fn journal(&self) -> Result<Option<PathBuf>, String> {
+    pub(super) fn journal(&self) -> Result<Option<PathBuf>, Failure> {
         if is_standard_input(&self.file) || !self.file.is_file() {
-            return match self.journal.is_some() || self.resume {
-                true => Err("--resume needs a regular file: write the lines to one first".to_owned()),
-                false => Ok(None),
-            };
+            if self.journal.is_some() || self.resume {
+                let sentence = "--resume needs a regular file: write the lines to one first";
+                return Err(UsageError::new(sentence).into());
+            }
+            return Ok(None);
         }
         if self.backup && self.journal.is_none() {
             check_not_begun(&journal_of_redrive(&self.file), "redeliver redrive")?;
         }
         let journal = self.journal.clone().unwrap_or_else(|| journal_of_send(&self.file));
         if journal == self.file {
-            return Err("--journal names the input file".to_owned());
+            return Err(UsageError::new("--journal names the input file").into());
         }
         Ok(Some(journal))
     }

@@ -12,9 +12,9 @@ use redeliver_sim::cost::Architecture;
 use redeliver_sim::planner::{Concurrency, Flap, Groups, INNER_CONCURRENCY_MAX, Scenario, TargetFault};
 
 use crate::commands::run_args::{probability, strategies};
-use redeliver_operator::Failure;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, counted, number, seconds};
+use redeliver_operator::{Failure, UsageError};
 
 /// The default of `--over` with `--flap`.
 const FLAP_OVER: Duration = Duration::from_secs(HOUR);
@@ -64,8 +64,9 @@ Prices are AWS's list prices of us-east-1, without free tiers. --prices names a 
 
 Exit codes:
   0  every message was processed or dead-lettered
-  1  a message was not, because a queue's retention ended
-  2  bad usage, an invalid policy, or a file that cannot be read or written")]
+  1  an invalid policy, or a file that cannot be read or written
+  2  bad usage
+  3  a message was not, because a queue's retention ended")]
 pub struct Arguments {
     /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s (with --strategy ordered:
     /// for a day, each after up to twice as long as the one before)
@@ -177,24 +178,23 @@ impl Arguments {
         };
         let groups = self.groups.map(|count| Groups { count, down: self.groups_down.unwrap_or(count) });
         if let Some(Groups { count, down }) = groups.filter(|groups| groups.down > groups.count) {
-            return Err(
-                format!("--groups-down {down}: there are only {}", counted(count.into(), "group")).into()
-            );
+            let sentence = format!("--groups-down {down}: there are only {}", counted(count.into(), "group"));
+            return Err(UsageError::new(sentence).into());
         }
         let is_fifo = self.strategy.definition().is_fifo;
         if is_fifo && groups.is_none() {
-            return Err(format!(
+            return Err(UsageError::new(format_args!(
                 "--strategy {}: give --groups N, the number of message groups: each has an order of its own, and waits \
                  behind its failed message. --groups 1 is one order for all messages",
                 self.strategy
-            )
+            ))
             .into());
         }
         if is_fifo && !self.batching_window.is_zero() {
-            return Err(format!(
+            return Err(UsageError::new(format_args!(
                 "--batching-window: leave it out with --strategy {}, since Lambda has no batching window for FIFO queues",
                 self.strategy
-            )
+            ))
             .into());
         }
         let at_rate = self.arrival_rate.map(|rate| Duration::from_secs(self.messages.div_ceil(rate.into())));

@@ -9,6 +9,7 @@ use super::page;
 use super::plot::figures;
 use redeliver_operator::files::FileError;
 use redeliver_operator::markup::chart::picture;
+use redeliver_operator::{Failure, UsageError};
 
 /// The file of a picture, and its format.
 #[derive(Clone, Debug)]
@@ -19,11 +20,15 @@ pub(super) struct Picture {
 
 impl Picture {
     /// The format is that of the file's extension.
-    pub(super) fn at(path: &Path) -> Result<Self, FileError> {
+    pub(super) fn at(path: &Path) -> Result<Self, Failure> {
         let is_page = match path.extension().and_then(|ending| ending.to_str()) {
             Some("svg") => false,
             Some("html") => true,
-            _ => return Err(FileError::new(path, "a picture's name ends in .svg or .html")),
+            _ => {
+                let path = path.display();
+                let sentence = format!("{path}: a picture's name ends in .svg or .html");
+                return Err(UsageError::new(sentence).into());
+            }
         };
         // Checked now, not after minutes of simulation.
         check_directory(path)?;

@@ -44,8 +44,9 @@ prints to standard output, too.
 
 Exit codes:
   0  stopped, and everything that was received is handled
-  1  stopped before everything that was received was handled; the rest comes back
-  2  bad usage, settings that are missing or wrong, or a queue that cannot be used")]
+  1  settings that are missing or wrong, or a queue that cannot be used
+  2  bad usage
+  5  stopped before everything that was received was handled; the rest comes back")]
 pub struct Arguments {
     /// The functions to run
     #[arg(value_name = "FUNCTION", required = true, value_enum)]

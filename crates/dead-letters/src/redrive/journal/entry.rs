@@ -61,7 +61,7 @@ pub enum Entry {
         sent: u64,
         /// Messages that were sent back, by it or before it, and that it could not delete.
         not_deleted: u64,
-        /// `0`, or what [`Ending`](super::super::Ending) says.
+        /// The number of the [`ExitCode`](crate::ExitCode).
         exit_code: u8,
     },
 }

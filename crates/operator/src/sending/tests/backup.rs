@@ -199,10 +199,10 @@ fn a_backup_that_was_sent_in_part_is_sent_to_its_end_by_the_next_run_and_nothing
     assert!(longest > redeliver_core::limits::MESSAGE_BYTES_MAX, "{longest}: longer than any message");
     purging.world.fail(Scope::Entry, When::Numbers(vec![2, 15]), Injection::Sender);
     let first = purging.send(&backup);
-    assert_eq!((first.sent, first.unconfirmed, first.exit_code()), (18, 2, 1));
+    assert_eq!((first.sent, first.unconfirmed, first.exit_code()), (18, 2, ExitCode::NotAllDone));
     purging.world.sqs.set_faults(Default::default());
     let second = purging.send(&backup);
-    assert_eq!((second.sent, second.sent_before, second.exit_code()), (2, 18, 0));
+    assert_eq!((second.sent, second.sent_before, second.exit_code()), (2, 18, ExitCode::Done));
     let sent: std::collections::BTreeSet<_> = purging.source().into_iter().map(|message| message.0).collect();
     assert_eq!(sent.len(), 20);
     assert_eq!(purging.send(&backup), Summary { sent_before: 20, ..Summary::default() });

@@ -90,7 +90,7 @@ fn a_journal_that_cannot_be_written_ends_the_send_and_the_next_run_finishes_it()
     let summary = world.send(&input, &mut journal);
     let Some(Stopped::Journal(word)) = &summary.stopped else { panic!("{summary:?}") };
     assert!(word.ends_with("were sent and will be sent again"), "{word}");
-    assert_eq!(summary.exit_code(), 1);
+    assert_eq!(summary.exit_code(), ExitCode::Failed);
     assert!(summary.sent < 1000, "no new batch after the failure");
     let known = journal::read(&*journal.into_output().written).unwrap();
     let before = (1..=1000).filter(|number| known.confirmed.contains(*number)).count();

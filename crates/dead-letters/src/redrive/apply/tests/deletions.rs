@@ -22,13 +22,8 @@ impl World {
 }
 
 /// Sent, only deleted, sent and not deleted, and the exit code.
-fn told(report: &RedriveReport) -> (u64, u64, Option<u64>, u8) {
-    (
-        report.sent,
-        report.deleted_only,
-        report.json()["not_deleted"].as_u64(),
-        Ending::of(report, u64::MAX).code(),
-    )
+fn told(report: &RedriveReport) -> (u64, u64, Option<u64>, Ending) {
+    (report.sent, report.deleted_only, report.json()["not_deleted"].as_u64(), Ending::of(report, u64::MAX))
 }
 
 #[test]
@@ -36,16 +31,16 @@ fn a_role_that_may_not_delete_sends_few_is_told_so_and_sends_none_twice() {
     let world = World::new((0..200).map(dead).collect());
     world.delete_fails(When::Chance(1.0), Injection::Sender);
     let first = world.apply(&everything()).unwrap();
-    assert_eq!(told(&first), (20, 0, Some(20), 6));
+    assert_eq!(told(&first), (20, 0, Some(20), Ending::NotDeleted));
     assert_eq!(first.watched, None, "nobody waits for what is not gone on with");
     assert_eq!(
         told(&world.apply(&everything()).unwrap()),
-        (0, 0, Some(20), 6),
+        (0, 0, Some(20), Ending::NotDeleted),
         "and the next run sends none"
     );
     assert_eq!(world.depths(), (200, 20));
     world.sqs.set_faults(FaultPlan::new(3));
-    assert_eq!(told(&world.apply(&everything()).unwrap()), (180, 20, Some(0), 0));
+    assert_eq!(told(&world.apply(&everything()).unwrap()), (180, 20, Some(0), Ending::Done));
     assert_eq!(world.depths(), (0, 200));
 }
 
@@ -53,7 +48,7 @@ fn a_role_that_may_not_delete_sends_few_is_told_so_and_sends_none_twice() {
 fn a_single_deletion_that_fails_is_made_in_the_same_run() {
     let world = World::new((0..30).map(dead).collect());
     world.delete_fails(When::Numbers(vec![2, 5]), Injection::Sender);
-    assert_eq!(told(&world.apply(&everything()).unwrap()), (30, 2, Some(0), 0));
+    assert_eq!(told(&world.apply(&everything()).unwrap()), (30, 2, Some(0), Ending::Done));
     assert_eq!(world.depths(), (0, 30));
 }
 
@@ -61,7 +56,7 @@ fn a_single_deletion_that_fails_is_made_in_the_same_run() {
 fn deletions_that_fail_here_and_there_do_not_end_a_run_however_many_they_are() {
     let world = World::new((0..200).map(dead).collect());
     world.delete_fails(When::Numbers((1..=20).map(|n| n * 10).collect()), Injection::Sender);
-    assert_eq!(told(&world.apply(&everything()).unwrap()), (200, 20, Some(0), 0));
+    assert_eq!(told(&world.apply(&everything()).unwrap()), (200, 20, Some(0), Ending::Done));
     assert_eq!(world.depths(), (0, 200));
 }
 
@@ -69,7 +64,7 @@ fn deletions_that_fail_here_and_there_do_not_end_a_run_however_many_they_are() {
 fn what_was_sent_and_is_held_by_somebody_else_is_not_taken_for_deleted() {
     let world = World::new(vec![dead(1)]);
     world.delete_fails(When::Chance(1.0), Injection::Sender);
-    assert_eq!(told(&world.apply(&everything()).unwrap()), (1, 0, Some(1), 6));
+    assert_eq!(told(&world.apply(&everything()).unwrap()), (1, 0, Some(1), Ending::NotDeleted));
     world.sqs.set_faults(FaultPlan::new(3));
     let request =
         Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
@@ -119,7 +114,7 @@ fn what_somebody_else_received_before_its_send_was_confirmed_is_not_taken_for_de
     let (report, held) = clock.block_on(async { join!(redrive.apply(&mut journal), somebody_else) });
     assert_eq!((held.len(), world.depths()), (2, (2, 106)), "SQS says that all are deleted");
     let report = report.unwrap();
-    assert_eq!(told(&report), (106, 0, Some(2), 6));
+    assert_eq!(told(&report), (106, 0, Some(2), Ending::NotDeleted));
     assert_eq!(report.why_not_deleted, Some(NotDeleted::VisibleToOthers));
     let not_deleted: BTreeSet<_> = journal.not_deleted().collect();
     assert_eq!(not_deleted, held.iter().map(|message| &*message.sqs_message_id).collect());

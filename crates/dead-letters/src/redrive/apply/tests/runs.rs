@@ -40,7 +40,7 @@ fn the_journal_of_a_run_that_was_killed_at_any_moment_tells_what_the_next_one_di
         };
         world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
         let second = world.apply(&everything()).unwrap();
-        assert_eq!(Ending::of(&second, u64::MAX).code(), 0, "killed after {polls} polls: {second:?}");
+        assert_eq!(Ending::of(&second, u64::MAX), Ending::Done, "killed after {polls} polls: {second:?}");
 
         let lines = lines(&world);
         let begun: Vec<_> =

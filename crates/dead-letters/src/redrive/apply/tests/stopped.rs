@@ -51,11 +51,14 @@ fn what_came_back_from_a_run_that_stopped_is_sent_by_the_next_run_and_is_not_its
     let world = World::new((0..60).map(dead).collect());
     let plan = everything();
     let first = world.apply_while(&plan, async |messages| world.again(&world.dlq, messages, 0).await);
-    assert_eq!((first.sent, first.came_back_count(), Ending::of(&first, u64::MAX).code()), (50, 50, 5));
+    assert_eq!(
+        (first.sent, first.came_back_count(), Ending::of(&first, u64::MAX)),
+        (50, 50, Ending::Stopped)
+    );
     assert_eq!(world.depths(), (60, 0));
     // The cause is gone now.
     let second = world.apply(&plan).unwrap();
-    assert_eq!((second.sent, second.came_back_count(), Ending::of(&second, u64::MAX).code()), (60, 0, 0));
+    assert_eq!((second.sent, second.came_back_count(), Ending::of(&second, u64::MAX)), (60, 0, Ending::Done));
     assert_eq!(world.depths(), (0, 60));
 }
 
@@ -66,7 +69,7 @@ fn what_came_back_and_stays_is_never_told_as_done() {
     let plan = everything();
     let report = world.apply_while(&plan, async |messages| world.again(&world.dlq, messages, 0).await);
     assert_eq!((report.sent, report.came_back_count() >= 50), (60, true));
-    assert_eq!(Ending::of(&report, u64::MAX).code(), 1, "{report:?}");
+    assert_eq!(Ending::of(&report, u64::MAX), Ending::Left, "{report:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn messages_that_fail_and_wait_for_a_retry_stop_it_although_none_has_come_back_y
     let plan = everything();
     // The default policy: a re-send after up to 900 s, five times, before anything is dead-lettered again.
     let report = world.apply_while(&plan, async |messages| world.again(&world.source, messages, 900).await);
-    assert_eq!((report.sent, Ending::of(&report, u64::MAX).code()), (50, 5), "{report:?}");
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX)), (50, Ending::Stopped), "{report:?}");
     assert_eq!(world.depths(), (450, 50));
 }
 
@@ -30,7 +30,7 @@ fn messages_that_are_done_do_not_stop_it() {
     let world = World::new((0..500).map(dead).collect());
     let plan = everything();
     let report = world.apply_while(&plan, async |_| ());
-    assert_eq!((report.sent, Ending::of(&report, u64::MAX).code()), (500, 0), "{report:?}");
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX)), (500, Ending::Done), "{report:?}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn what_waited_before_is_no_failure_of_the_pilot() {
     world.put(&world.source, (600..640).map(|n| Content { delay, ..dead(n) }).collect());
     let plan = everything();
     let report = world.apply_while(&plan, async |_| ());
-    assert_eq!((report.sent, Ending::of(&report, u64::MAX).code()), (500, 0), "{report:?}");
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX)), (500, Ending::Done), "{report:?}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_waits_is_judged_at_the_end_only_since_sqs_counts_late() {
             world.again(&world.source, messages, 30).await;
         }
     });
-    assert_eq!((retried, report.sent, Ending::of(&report, u64::MAX).code()), (20, 500, 0), "{report:?}");
+    assert_eq!((retried, report.sent, Ending::of(&report, u64::MAX)), (20, 500, Ending::Done), "{report:?}");
 }
 
 #[test]

@@ -1,0 +1,53 @@
+//! The errors of commands that have an exit code of their own.
+
+use redeliver_dead_letters::{ExitCode, FilterError};
+use thiserror::Error;
+
+use crate::Failure;
+
+/// Arguments that cannot be used, as only the command itself can see.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct UsageError(String);
+
+impl UsageError {
+    pub fn new(sentence: impl ToString) -> Self {
+        Self(sentence.to_string())
+    }
+}
+
+/// A signal ended a command before there was anything to report.
+#[derive(Debug, Error)]
+#[error("interrupted before {0}")]
+pub struct Interrupted(pub &'static str);
+
+/// The exit code of a command that ended with this error.
+pub fn exit_code_of(failure: &Failure) -> ExitCode {
+    if failure.is::<UsageError>() || matches!(failure.downcast_ref(), Some(FilterError::Compile { .. })) {
+        return ExitCode::Usage;
+    }
+    if failure.is::<Interrupted>() {
+        return ExitCode::Interrupted;
+    }
+    ExitCode::Failed
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_dead_letters::Filter;
+
+    use super::*;
+
+    #[test]
+    fn wrong_usage_and_an_interrupt_are_no_failures_of_the_command() {
+        let wrong = Filter::of_dead_letters("[").unwrap_err();
+        for (failure, code) in [
+            (UsageError::new("name a queue").into(), ExitCode::Usage),
+            (wrong.into(), ExitCode::Usage),
+            (Interrupted("anything was read").into(), ExitCode::Interrupted),
+            ("no such queue".into(), ExitCode::Failed),
+        ] {
+            assert_eq!(exit_code_of(&failure), code, "{failure}");
+        }
+    }
+}
