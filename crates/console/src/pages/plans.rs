@@ -225,7 +225,7 @@ pub(crate) fn make_restore(at: &AtDeployment, deletion: &str) -> Result<Plan, Fa
 
 fn shown_restore(at: &AtDeployment, plan: &Plan) -> Markup {
     html! {
-        p { strong { (grouped(plan.messages.len() as u64)) } " would be sent again, as " code { "redeliver send --backup" } " does, from:" }
+        p { strong { (grouped(plan.messages.len() as u64)) } " would be sent again, each once, from:" }
         (backups(at, plan))
         @if !at.site.guard.read_only {
             (form(&plan.action, &path(at, &plan.id), None, plan.messages.len()))

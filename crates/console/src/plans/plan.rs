@@ -163,8 +163,8 @@ impl Plan {
         Self { id: plan_id(&parts), made_at, from: from.to_owned(), action, selected, selection, messages }
     }
 
-    /// The journal of the redrive, next to the plan. That of a restore is where `redrive FILE` and `send --backup` look for
-    /// it, so that neither sends what the other has.
+    /// The journal of the redrive, next to the plan. That of a restore is beside the first backup, where `redrive FILE`
+    /// and `send --backup` look for it, so that neither sends a message again.
     pub(crate) fn journal(&self, folder: &Path) -> PathBuf {
         match (&self.action, self.backups(folder).first()) {
             (Action::Restore { .. }, Some(first)) => journal_of_redrive(first),
