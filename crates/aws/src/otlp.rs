@@ -1,5 +1,5 @@
-//! Export of spans by OpenTelemetry's protocol, OTLP over HTTP with Protobuf, where the standard variables say so ("OpenTelemetry
-//! Protocol Exporter", OpenTelemetry Specification).
+//! Export of spans by OpenTelemetry's protocol, OTLP over HTTP with Protobuf, where the standard variables say so
+//! ("OpenTelemetry Protocol Exporter", OpenTelemetry Specification).
 
 mod encoding;
 mod settings;
@@ -36,7 +36,7 @@ pub use settings::{OtlpSettings, span_interval};
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// The timeout of one request ("OTLP Exporter Configuration", OpenTelemetry).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest answer that is read, which has a number and an error message ("OTLP/HTTP Response", OpenTelemetry
+/// The longest response that is read. One has a number and an error message ("OTLP/HTTP Response", OpenTelemetry
 /// Protocol).
 const ANSWER_MAX: usize = 4 << 20;
 /// Exports at the same time; a collector that is slower loses the others.

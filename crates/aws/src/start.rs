@@ -38,7 +38,7 @@ pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
 /// after `redeliver-`.
 ///
 /// # Errors
-/// If they ask for what there is not. Spans stop no function, so this is a warning.
+/// If they name an unsupported protocol. Functions run without spans, too, so this is a warning.
 pub fn exporter(default_name: &str) -> Result<Option<Exporter>, String> {
     let settings = OtlpSettings::read(&Variables::of_environment(), default_name)?;
     Ok(settings.map(Exporter::new))

@@ -97,7 +97,7 @@ fn advice(error: &EntryError, right: &str) -> String {
             };
             let owner = match right {
                 "s3:PutObject" => {
-                    "; --bucket-owner names the account of a bucket that is not the queue's account's"
+                    "; if the bucket is not of the queue's account, name its account with --bucket-owner"
                 }
                 _ => "",
             };

@@ -3,8 +3,9 @@
 //!
 //! [`queues`] finds queues and talks to AWS about them. [`status`] says what waits, who reads and whether the target is
 //! down, [`pause`] stops and starts the readers, [`preflight`] checks before a deployment, [`fleet`] judges the account's
-//! DLQs. [`redrive`] sends dead letters back, [`sending`] a file of messages. [`dead_letter_source`] is a DLQ or a file, [`dead_letter`] shows one message. [`permissions`] has the
-//! rights of each command. Output goes to the [`terminal`] or becomes a page ([`markup`]).
+//! DLQs. [`redrive`] sends dead letters back, [`sending`] a file of messages. [`dead_letter_source`] is a DLQ or a file,
+//! [`dead_letter`] shows one message. [`permissions`] has the rights of each command. Output goes to the [`terminal`] or
+//! becomes a page ([`markup`]).
 
 pub mod archive;
 pub mod audit;

@@ -31,7 +31,7 @@ pub(crate) struct SpanExport {
 }
 
 impl SpanExport {
-    /// `None` if OpenTelemetry's variables do not ask for spans, or ask for a protocol that there is not, which is logged.
+    /// `None` if OpenTelemetry's variables do not ask for spans, or name an unsupported protocol, which is logged.
     /// `service` is the service's name after `redeliver-`, unless the variables name another.
     pub(crate) fn from_environment(service: &str) -> Option<Self> {
         let exporter = exporter(service).unwrap_or_else(|error| {

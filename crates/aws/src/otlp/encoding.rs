@@ -1,4 +1,4 @@
-//! Spans as OTLP has them, in OpenTelemetry's own types ("opentelemetry/proto/trace/v1/trace.proto").
+//! Encodes spans for OTLP, in OpenTelemetry's own types ("opentelemetry/proto/trace/v1/trace.proto").
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;

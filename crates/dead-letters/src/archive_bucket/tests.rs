@@ -213,7 +213,7 @@ fn a_refused_request_ends_it_and_names_the_right_and_a_lost_answer_does_not() {
     assert_eq!(
         denied("s3:PutObject"),
         "k: refused (AccessDenied): you need s3:PutObject there, and kms:GenerateDataKey on the bucket's own key if it has \
-         one; --bucket-owner names the account of a bucket that is not the queue's account's"
+         one; if the bucket is not of the queue's account, name its account with --bucket-owner"
     );
 
     let mut requests = 0;

@@ -25,7 +25,7 @@ pub(crate) enum BadLine {
     Several,
     #[error("it is JSON of another kind")]
     AnotherKind,
-    #[error("it is of `aws sqs receive-message`, which is not taken: use `audit --save`")]
+    #[error("output of `aws sqs receive-message` is not supported; use `audit --save`")]
     Received,
     #[error("it is a message, and no dead letter")]
     Message,

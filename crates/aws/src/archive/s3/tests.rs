@@ -111,8 +111,8 @@ async fn a_bucket_of_another_account_gets_nothing_and_gives_nothing() {
     assert_eq!(bucket(&server).create(KEY, b"abc".to_vec()).await, Err(denied.clone()));
     assert_eq!(bucket(&server).read(KEY).await, Err(denied.clone()));
     assert_eq!(bucket(&server).list(Listing::default()).await, Err(denied));
-    let whosever = S3Bucket::new(&server.sdk_config(), "letters", None);
-    assert_eq!(whosever.create(KEY, b"abc".to_vec()).await, Ok(true));
+    let any_owner = S3Bucket::new(&server.sdk_config(), "letters", None);
+    assert_eq!(any_owner.create(KEY, b"abc".to_vec()).await, Ok(true));
 }
 
 #[test]

@@ -44,9 +44,9 @@ A message that is sent back keeps its message_id, its idempotency key. An API th
 may ignore or refuse an edited body. Use --new-id there, and only if the API did nothing under the old id.
 
 With FILE nothing is deleted or watched. Its messages go to the queue of --to, each once: the journal, FILE.redriven, \
-knows all that was sent of the file, whatever was selected. Without --to they go to the new file of --output, one body a \
-line, as `check`, `local` and `send` read it; the report is then on standard output. Messages that are still in the \
-DLQ, as after `audit --save`, would exist twice: redrive them from there instead.
+has everything that was sent from the file, whatever was selected. Without --to they go to the new file of --output, \
+one body per line, as `check`, `local` and `send` read it; the report is then on standard output. Messages that are \
+still in the DLQ, as after `audit --save`, would exist twice: redrive them from there instead.
 
 An edit of a message that was found invalid may change all of it, also its id; the result must be a valid message. A \
 body that is not JSON is text.
