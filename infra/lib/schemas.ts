@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 
 import { bytesInEnvironment } from './environment';
 import { POLICY_SCHEMA } from './package-files';
+import { patternProblems } from './patterns';
 import { DELAY_SECONDS_MAX, type PolicyDocument } from './policy';
 
 /** The policy's share of a function's environment, as Lambda measures it. */
@@ -40,7 +41,7 @@ export function schemaProblems(prop: string, path: string): string[] {
       throw new Error('a JSON Schema is an object');
     }
     compiled(schema);
-    return [];
+    return patternProblems(schema).map((problem) => `${prop} ${path} cannot be used: ${problem}.`);
   } catch (error) {
     return [`${prop} ${path} cannot be used: ${(error as Error).message}; give a JSON Schema 2020-12 without remote references.`];
   }

@@ -374,5 +374,18 @@ describe('the data schema', () => {
     assert.match(refused({ dataSchema: '/nowhere.json' })[0] ?? '', /no such file/);
   });
 
+  test('a pattern that the functions cannot use is refused with its place and what to write instead', () => {
+    const pattern = (text: string): string[] => schema(JSON.stringify({ properties: { id: { pattern: text } } }));
+    assert.deepEqual(pattern('^(?!x)'), [
+      'dataSchema FILE cannot be used: /properties/id/pattern has look-around, which the functions do not support; write (?!x) as "not": {"pattern": "^x"}.',
+    ]);
+    assert.deepEqual(pattern('^(a|b)\\1$'), [
+      'dataSchema FILE cannot be used: /properties/id/pattern has a back-reference, which the functions do not support; write out the alternatives.',
+    ]);
+    assert.deepEqual(pattern('^.{1,20000}$'), [
+      'dataSchema FILE cannot be used: /properties/id/pattern takes more than 10 MiB when it is compiled, which the functions refuse; write long counts as maxLength.',
+    ]);
+  });
+
   test('a right one is', () => assert.deepEqual(schema('{"required":["order"],"properties":{"at":{"format":"date-time"}}}'), []));
 });

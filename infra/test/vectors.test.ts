@@ -1,7 +1,7 @@
 import { App, Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
@@ -10,12 +10,12 @@ import { normalizeProps } from '../lib/normalized-props';
 import { planOf } from '../lib/planning';
 import { maxAttempts, type PolicyDocument, worstCaseDelaySeconds, worstCaseSpanSeconds } from '../lib/policy';
 import { RedeliverPropsError } from '../lib/props-error';
-import { policyProblems } from '../lib/schemas';
+import { policyProblems, schemaProblems } from '../lib/schemas';
 import { secretParameter } from '../lib/secret-parameter';
 import { STRATEGIES } from '../lib/strategy/index';
-import { fakeBundles, HTTP } from './stack-support';
+import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';
 import { userFunction } from './stack-variants';
-import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector, SECRET_PARAMETERS, STRATEGY_POLICIES, type StrategyVector } from './vectors';
+import { type Accepted, BACKOFFS, CALL_SECONDS, PATTERNS, POLICIES, QUEUES, type QueuesVector, SECRET_PARAMETERS, STRATEGY_POLICIES, type StrategyVector } from './vectors';
 
 /** The pointers of all violations in a document, each once, sorted. */
 function culprits(policy: PolicyDocument): string[] {
@@ -114,6 +114,17 @@ function refusedBy(vector: StrategyVector): string[] {
     return error.message.split('\n').map((sentence) => sentence.match(/^policy(\/\S+) /)?.[1] ?? sentence).sort();
   }
 }
+
+describe('a data schema is deployed if the functions can start with its patterns', () => {
+  for (const { name, schema, refused } of PATTERNS) {
+    test(name, () => {
+      const path = join(temporaryDirectory(), 'data.json');
+      writeFileSync(path, JSON.stringify(schema));
+      const pointers = schemaProblems('dataSchema', path).map((sentence) => sentence.match(/ cannot be used: (\/\S.*?) (?:has|takes) /)?.[1] ?? sentence);
+      assert.deepEqual(pointers, refused === null ? [] : [refused]);
+    });
+  }
+});
 
 describe('policies that a strategy takes or refuses', () => {
   for (const vector of STRATEGY_POLICIES) {

@@ -39,6 +39,12 @@ export interface StrategyVector {
   readonly refused: readonly string[];
 }
 
+export interface PatternVector {
+  readonly name: string;
+  readonly schema: object;
+  readonly refused: string | null;
+}
+
 export interface SecretParameterVector {
   readonly url: string;
   readonly parameter: string | null;
@@ -52,6 +58,7 @@ export const POLICIES: readonly PolicyVector[] = read('policies').map(({ text, .
   text === undefined ? vector : { ...vector, document: JSON.parse(text) },
 );
 export const BACKOFFS: readonly BackoffVector[] = read('backoff');
+export const PATTERNS: readonly PatternVector[] = read('patterns');
 export const QUEUES: readonly QueuesVector[] = read('queues');
 export const SECRET_PARAMETERS: readonly SecretParameterVector[] = read('secret-parameters');
 export const STRATEGY_POLICIES: readonly StrategyVector[] = read('strategies');

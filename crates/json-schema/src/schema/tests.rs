@@ -1,6 +1,7 @@
 //! Violations, and the schemas that are refused.
 
 mod refusals;
+mod vectors;
 mod verdicts;
 
 use serde_json::json;
