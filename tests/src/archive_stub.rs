@@ -19,6 +19,8 @@ use crate::wire::serve;
 
 /// The one bucket.
 const BUCKET: &str = "letters";
+/// The account of the credentials, and of the bucket unless a test says another.
+pub const CALLER: &str = "000000000000";
 /// The one queue.
 const QUEUE: &str = "orders";
 
@@ -32,6 +34,13 @@ pub struct ArchiveStub {
 struct Stub {
     objects: BTreeMap<String, Vec<u8>>,
     queue: Mutex<Queue>,
+    accounts: Mutex<Accounts>,
+}
+
+struct Accounts {
+    bucket_owner: &'static str,
+    /// `None`: there is no STS.
+    caller: Option<&'static str>,
 }
 
 #[derive(Default)]
@@ -44,7 +53,11 @@ struct Queue {
 impl ArchiveStub {
     /// Starts one with these objects, by their keys.
     pub async fn start(objects: BTreeMap<String, Vec<u8>>) -> Self {
-        let state = Arc::new(Stub { objects, queue: Mutex::default() });
+        let state = Arc::new(Stub {
+            objects,
+            queue: Mutex::default(),
+            accounts: Mutex::new(Accounts { bucket_owner: CALLER, caller: Some(CALLER) }),
+        });
         let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&state))).await;
         Self { url: format!("http://{address}"), state, server }
     }
@@ -65,6 +78,14 @@ impl ArchiveStub {
     #[must_use]
     pub fn queue_url(&self) -> String {
         format!("{}/000000000000/{QUEUE}", self.url)
+    }
+
+    /// The bucket is this account's from now on, and there is an STS only if it has an account for the caller.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn set_accounts(&self, bucket_owner: &'static str, caller: Option<&'static str>) {
+        *self.state.accounts.lock().expect("no holder panics") = Accounts { bucket_owner, caller };
     }
 
     /// From now on the queue takes this many batches and answers no other; `None`: it takes all.
@@ -105,8 +126,30 @@ async fn answer(State(stub): State<Arc<Stub>>, uri: Uri, headers: HeaderMap, bod
         }
         Some("SendMessageBatch") if take(&stub, &body) => taken_batch(&body).to_string().into_response(),
         Some("SendMessageBatch") => pending().await,
+        _ if body.starts_with(b"Action=GetCallerIdentity") => caller(&stub),
+        _ if is_of_another_owner(&stub, &headers) => {
+            (StatusCode::FORBIDDEN, "<Error><Code>AccessDenied</Code></Error>").into_response()
+        }
         _ => object(&stub.objects, &uri),
     }
+}
+
+/// The answer of STS ("GetCallerIdentity", AWS Security Token Service API Reference).
+fn caller(stub: &Stub) -> Response {
+    let Some(account) = stub.accounts.lock().expect("no holder panics").caller else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let result = format!("<GetCallerIdentityResult><Account>{account}</Account></GetCallerIdentityResult>");
+    format!(
+        "<GetCallerIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">{result}</GetCallerIdentityResponse>"
+    )
+    .into_response()
+}
+
+/// S3's rule ("Verifying bucket ownership with bucket owner condition").
+fn is_of_another_owner(stub: &Stub, headers: &HeaderMap) -> bool {
+    let owner = stub.accounts.lock().expect("no holder panics").bucket_owner;
+    headers.get("x-amz-expected-bucket-owner").is_some_and(|expected| expected != owner)
 }
 
 /// Returns true if the queue has taken the batch.

@@ -15,7 +15,7 @@ use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::FileQueue;
 use redeliver_dead_letters::archive_bucket::{ArchiveBucket, Found, LeftOut, Period};
 
-use crate::queues::Connection;
+use crate::queues::{Connection, account};
 use crate::terminal::stderr;
 use crate::terminal::units::{counted, grouped};
 use crate::{Failure, UsageError};
@@ -41,9 +41,19 @@ pub struct PeriodArgs {
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct BucketOwnerArgs {
     /// With s3://: the account that owns the bucket, 12 digits; a bucket of another is refused [default: when writing, the
-    /// queue's account; when reading, any]
+    /// queue's account; when reading, your own]
     #[arg(long, value_name = "ACCOUNT")]
     pub bucket_owner: Option<AccountId>,
+}
+
+impl BucketOwnerArgs {
+    /// The account that is named, or else the caller's own; `None` if STS does not say which that is.
+    async fn or_own_account(self, connection: &Connection) -> Option<AccountId> {
+        match self.bucket_owner {
+            Some(account) => Some(account),
+            None => account::own_account(connection).await,
+        }
+    }
 }
 
 /// A time on the command line.
@@ -140,22 +150,41 @@ impl ArchiveUri {
         })
     }
 
+    /// The archive for reading. `audit --save` and `redrive` would send what somebody else has put into a bucket that took a
+    /// deleted one's name, so it is the caller's own unless the options name another.
+    async fn open_to_read(
+        &self,
+        connection: &Connection,
+        owner: BucketOwnerArgs,
+    ) -> Result<ArchiveBucket<S3Bucket, SystemClock>, Failure> {
+        self.open(connection, owner.or_own_account(connection).await).await
+    }
+
     /// Refuses an address without an archive, such as a misspelt prefix.
     pub async fn check(&self, connection: &Connection, owner: BucketOwnerArgs) -> Result<(), Failure> {
-        let deployments = self.open(connection, owner.bucket_owner).await?.deployments().await;
+        let deployments = self.open_to_read(connection, owner).await?.deployments().await;
         if deployments.map_err(|error| self.failed(error))?.is_empty() {
             return Err(self.without_archive());
         }
         Ok(())
     }
 
-    /// Checks that a file of its dead letters can be sent: all are of one deployment, whose queue they go back to.
+    /// Checks that a file of its dead letters can be sent: the bucket's owner is known, and all are of one deployment, whose
+    /// queue they go back to.
     pub async fn check_single_deployment(
         &self,
         connection: &Connection,
         owner: BucketOwnerArgs,
     ) -> Result<(), Failure> {
-        let deployments = self.open(connection, owner.bucket_owner).await?.deployments().await;
+        let Some(account) = owner.or_own_account(connection).await else {
+            return Err(format!(
+                "{}: STS does not say which account is yours, so --save does not know that the bucket is: name its owner with \
+                 --bucket-owner, the account of the deployment unless its variable ARCHIVE_BUCKET_OWNER names another",
+                self.uri
+            )
+            .into());
+        };
+        let deployments = self.open(connection, Some(account)).await?.deployments().await;
         let deployments = deployments.map_err(|error| self.failed(error))?;
         if deployments.len() < 2 {
             return Ok(());
@@ -184,7 +213,7 @@ impl ArchiveUri {
 
     /// Reads the dead letters of a period into a file without a name.
     pub async fn read(&self, period: PeriodArgs, connection: &Connection) -> Result<FileQueue, Failure> {
-        let archive = self.open(connection, period.owner.bucket_owner).await?;
+        let archive = self.open_to_read(connection, period.owner).await?;
         let now = SystemClock.now();
         let found = archive.find(period.period(now)?).await;
         let Found { deaths, not_ours } = found.map_err(|error| self.failed(error))?;
@@ -219,7 +248,13 @@ impl ArchiveUri {
     }
 
     fn failed(&self, error: impl std::fmt::Display) -> Failure {
-        format!("s3://{}/{error}", self.bucket).into()
+        let error = error.to_string();
+        let hint = if error.contains("AccessDenied") {
+            "; if the bucket is another account's, name that with --bucket-owner"
+        } else {
+            ""
+        };
+        format!("s3://{}/{error}{hint}", self.bucket).into()
     }
 
     fn without_archive(&self) -> Failure {

@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use redeliver_core::archive::{ArchivedMessage, Death, Layout, Prefix, gzip};
 use redeliver_core::message::Timestamp;
 use redeliver_testing::dead_letters;
-use redeliver_tests::archive_stub::ArchiveStub;
+use redeliver_tests::archive_stub::{ArchiveStub, CALLER};
 
 use super::*;
 
@@ -129,4 +129,32 @@ async fn letters_of_several_deployments_are_not_saved_into_one_file() {
     let audit = ["audit", &payments, "--format", "json"];
     let audited = report_with(3, &output(&stub, folder.path(), &[&audit[..], &save].concat()).await);
     assert_eq!(audited["total"], 1);
+}
+
+/// The name of a deleted bucket is free for anybody, whose messages would be sent.
+#[tokio::test]
+async fn save_from_a_bucket_of_another_account_is_refused_unless_it_is_named() {
+    const OTHER: &str = "444455556666";
+    let stub = ArchiveStub::start(objects("orders-final-dlq", [line(1)].into_iter())).await;
+    let (archive, folder) = (stub.archive("prod"), tempfile::tempdir().expect("the folder is writable"));
+    let file = folder.path().join("saved.jsonl");
+    let save = ["audit", &archive, "--format", "json", "--save", file.to_str().expect("UTF-8")];
+    stub.set_accounts(OTHER, Some(CALLER));
+    for command in [&save[..], &save[..4]] {
+        let refused = output(&stub, folder.path(), command).await;
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        let hint = "AccessDenied; if the bucket is another account's, name that with --bucket-owner";
+        assert!(stderr(&refused).contains(hint), "{}", stderr(&refused));
+    }
+    assert!(!file.exists());
+
+    stub.set_accounts(OTHER, None);
+    let unknown = output(&stub, folder.path(), &save).await;
+    assert_eq!(unknown.status.code(), Some(2), "{}", stderr(&unknown));
+    let sentence =
+        "STS does not say which account is yours, so --save does not know that the bucket is: name its owner";
+    assert!(stderr(&unknown).contains(sentence), "{}", stderr(&unknown));
+
+    let named = output(&stub, folder.path(), &[&save[..], &["--bucket-owner", OTHER]].concat()).await;
+    assert_eq!(report_with(3, &named)["total"], 1);
 }

@@ -7,6 +7,8 @@ use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_sts::Client;
+use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityOutput;
+use redeliver_aws::archive::AccountId;
 
 use crate::queues::{Connection, Requests, region_in};
 use crate::terminal::stderr;
@@ -14,16 +16,26 @@ use crate::terminal::stderr;
 /// An emulator may have no STS or never answer. The command continues without it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The account of the credentials; `None` if STS does not say.
+pub(crate) async fn own_account(connection: &Connection) -> Option<AccountId> {
+    let config = connection.sdk_config(None).await.ok()?;
+    caller(&config).await?.account?.parse().ok()
+}
+
 /// Asks STS whose credentials these are. `GetCallerIdentity` needs no permission.
-async fn account_of(config: &SdkConfig) -> String {
+async fn caller(config: &SdkConfig) -> Option<GetCallerIdentityOutput> {
     let config = aws_sdk_sts::config::Builder::from(config)
         .retry_config(RetryConfig::disabled())
         .timeout_config(TimeoutConfig::builder().operation_timeout(PATIENCE).build())
         .interceptor(Requests)
         .build();
-    match Client::from_conf(config).get_caller_identity().send().await {
-        Ok(caller) => in_words(caller.account, caller.arn),
-        Err(_) => in_words(None, None),
+    Client::from_conf(config).get_caller_identity().send().await.ok()
+}
+
+async fn account_of(config: &SdkConfig) -> String {
+    match caller(config).await {
+        Some(caller) => in_words(caller.account, caller.arn),
+        None => in_words(None, None),
     }
 }
 
