@@ -21,7 +21,7 @@ use crate::wire::serve;
 const BUCKET: &str = "letters";
 /// The account of the credentials, and of the bucket unless a test says another.
 pub const CALLER: &str = "000000000000";
-/// The one queue.
+/// The queue. Any other name is the same queue under another ARN.
 const QUEUE: &str = "orders";
 
 /// A running stub; dropping it ends it.
@@ -116,8 +116,10 @@ async fn answer(State(stub): State<Arc<Stub>>, uri: Uri, headers: HeaderMap, bod
     let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
     match target.strip_prefix("AmazonSQS.") {
         Some("GetQueueAttributes") => {
+            let request: Value = serde_json::from_slice(&body).expect("a request is JSON");
+            let queue = request["QueueUrl"].as_str().and_then(|url| url.rsplit('/').next()).unwrap_or(QUEUE);
             let attributes = json!({
-                "QueueArn": format!("arn:aws:sqs:{REGION}:000000000000:{QUEUE}"),
+                "QueueArn": format!("arn:aws:sqs:{REGION}:000000000000:{queue}"),
                 "ApproximateNumberOfMessages": "0",
                 "ApproximateNumberOfMessagesNotVisible": "0",
                 "ApproximateNumberOfMessagesDelayed": "0",

@@ -27,6 +27,9 @@ use crate::terminal::stderr;
 use crate::terminal::units::{counted, grouped};
 use crate::{Failure, UsageError};
 
+/// The beginning of a file's ARN.
+const FILE: &str = "file:";
+
 /// A DLQ, or a file of dead letters.
 #[derive(Clone, Debug, Args)]
 pub struct DeadLetterSource {
@@ -65,6 +68,14 @@ impl DeadLetters {
         match self {
             Self::Queue(_) => None,
             Self::File(file) => Some(file),
+        }
+    }
+
+    /// The source's name in a journal. A file's journal lies beside it and moves with it, so that its path is left out.
+    pub fn name_in_journal(&self) -> &str {
+        match self {
+            Self::File(file) if file.arn().starts_with(FILE) => FILE,
+            source => source.arn(),
         }
     }
 }
@@ -110,9 +121,9 @@ pub fn open_file(path: &Path) -> Result<FileQueue, Failure> {
     let name = named(path).display().to_string();
     let failed = |error: io::Error| unreadable(&named(path), &error);
     let arn = if is_standard_input(path) {
-        "file:-".to_owned()
+        format!("{FILE}-")
     } else {
-        format!("file:{}", std::path::absolute(path)?.display())
+        format!("{FILE}{}", std::path::absolute(path)?.display())
     };
     let queue = FileQueue::open(seekable(path)?, &name, &arn, SystemClock.now()).map_err(failed)?;
     if queue.is_something_else() {

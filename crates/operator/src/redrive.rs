@@ -9,7 +9,7 @@ use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::redrive::{
-    Journal, JournalCounts, Limits, Plan, Progress, Redrive, RedriveReport,
+    Journal, JournalCounts, JournalError, Limits, Plan, Progress, Redrive, RedriveReport,
 };
 use serde::{Deserialize, Serialize};
 
@@ -95,10 +95,16 @@ impl RedriveTask<'_> {
     /// # Errors
     /// If the journal, the dead letters or a filter cannot be used, and nothing was done.
     pub async fn apply(&self, journal: &Path, id: &str) -> Result<Applied, Failure> {
-        let mut journal = Journal::open(journal, id, self.from.arn(), self.to.arn())?;
+        let journal = Journal::open(journal, id, self.from.name_in_journal(), self.to.arn());
+        let mut journal = journal.map_err(|error| self.explain(error))?;
         let is_first = journal.is_new();
         let report = self.engine().apply(&mut journal).await?;
         Ok(Applied { report, all: journal.counts(), is_first })
+    }
+
+    /// A file has no other journal to name.
+    fn explain(&self, error: JournalError) -> JournalError {
+        if self.from.lines().is_some() { error.of_a_file() } else { error }
     }
 
     fn engine(&self) -> Redrive<'_, DeadLetters, SqsQueue, SystemClock> {

@@ -158,3 +158,44 @@ async fn save_from_a_bucket_of_another_account_is_refused_unless_it_is_named() {
     let named = output(&stub, folder.path(), &[&save[..], &["--bucket-owner", OTHER]].concat()).await;
     assert_eq!(report_with(3, &named)["total"], 1);
 }
+
+/// Saves three dead letters in a folder and returns the file.
+async fn saved(stub: &ArchiveStub, folder: &Path) -> String {
+    let file = folder.join("old.jsonl").to_str().expect("UTF-8").to_owned();
+    let audit = ["audit", &stub.archive("prod"), "--save", &file, "--format", "json"];
+    assert_eq!(report_with(3, &output(stub, folder, &audit).await)["total"], 3);
+    file
+}
+
+#[tokio::test]
+async fn a_file_that_was_moved_with_its_journal_is_not_sent_again() {
+    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let [here, there] = [(); 2].map(|()| tempfile::tempdir().expect("the temporary folder is writable"));
+    let file = saved(&stub, here.path()).await;
+    let queue = stub.queue_url();
+    let redrive = |file: &str, queue: &str| {
+        ["redrive", file, "--to", queue, "--into-paused", "--apply", "--format", "json"].map(str::to_owned)
+    };
+    let run = async |arguments: [String; 8]| {
+        output(&stub, here.path(), &arguments.each_ref().map(String::as_str)).await
+    };
+    assert_eq!(report_with(0, &run(redrive(&file, &queue)).await)["sent"], 3);
+
+    for name in ["old.jsonl", "old.jsonl.redriven"] {
+        std::fs::rename(here.path().join(name), there.path().join(name)).expect("it is there");
+    }
+    let moved = there.path().join("old.jsonl").to_str().expect("UTF-8").to_owned();
+    let again = report_with(0, &run(redrive(&moved, &queue)).await);
+    assert_eq!((&again["sent"], &again["deleted_only"]), (&0.into(), &3.into()), "{again}");
+
+    let elsewhere = run(redrive(&moved, &queue.replace("/orders", "/payments"))).await;
+    assert_eq!(elsewhere.status.code(), Some(2), "{}", stderr(&elsewhere));
+    let first = format!("belongs to another redrive, to arn:aws:sqs:{REGION}:000000000000:orders, ");
+    assert!(stderr(&elsewhere).contains(&first), "{}", stderr(&elsewhere));
+    assert!(
+        !stderr(&elsewhere).contains("--journal"),
+        "another journal sends all twice: {}",
+        stderr(&elsewhere)
+    );
+    assert_eq!(sent(&stub).len(), 3);
+}

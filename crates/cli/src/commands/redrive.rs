@@ -95,11 +95,11 @@ async fn send(
         interrupted: &|| stop.is_requested(),
         progress: &|progress| show(&bar, progress),
     };
+    let id = id_of(arguments, from.name_in_journal(), to.queue.arn());
     let (from, to) = (from.arn(), to.queue.arn());
     let verb = arguments.apply.verb("sending back", "would send back");
     account::announce(connection, to, format_args!("{verb} from {from} to {to}")).await;
     let (report, is_first_run) = if arguments.apply.is_wanted() {
-        let id = id_of(arguments, from, to);
         let path = journal_path(arguments, &id);
         stderr::remark(format_args!("journal: {}", path.display()));
         let Applied { report, is_first, .. } = task.apply(&path, &id).await?;

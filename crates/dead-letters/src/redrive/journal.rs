@@ -64,6 +64,25 @@ struct WholeLines {
 pub struct JournalError {
     path: PathBuf,
     reason: String,
+    /// The queue of the redrive that it belongs to, if that is another one.
+    to_other: Option<String>,
+}
+
+impl JournalError {
+    fn new(path: &Path, reason: String) -> Self {
+        Self { path: path.to_owned(), reason, to_other: None }
+    }
+
+    /// The error for a redrive from a file, whose only journal this is: with another one all would be sent again.
+    #[must_use]
+    pub fn of_a_file(self) -> Self {
+        let Some(to) = &self.to_other else { return self };
+        let reason = format!(
+            "belongs to another redrive, to {to}, and only it says what of the file was sent: finish that redrive, where it \
+             was begun and with its queue"
+        );
+        Self { reason, ..self }
+    }
 }
 
 impl Journal {
@@ -72,7 +91,7 @@ impl Journal {
     /// # Errors
     /// If it is another plan's or another user's, cannot be read or written, or is damaged elsewhere than at its very end.
     pub fn open(path: &Path, id: &str, from: &str, to: &str) -> Result<Self, JournalError> {
-        let failed = |reason: String| JournalError { path: path.to_owned(), reason };
+        let failed = |reason: String| JournalError::new(path, reason);
         let file = open_own(path, true).map_err(|error| failed(error.to_string()))?;
         // Two runs at once would both read a message as not sent, and both send it.
         file.try_lock()
@@ -89,13 +108,7 @@ impl Journal {
                 journal.write(&[plan])?;
                 sync_directory_of(path).map_err(|error| failed(error.to_string()))?;
             }
-            Some(first) if first == plan => {}
-            Some(_) => {
-                return Err(failed(
-                    "belongs to another redrive (other queues, selection or edit); name another file with --journal"
-                        .to_owned(),
-                ));
-            }
+            Some(first) => check_plan(path, &first, &plan)?,
         }
         Ok(journal)
     }
@@ -116,8 +129,7 @@ impl Journal {
     /// # Errors
     /// If it is another user's, cannot be read, or is damaged elsewhere than at its very end.
     pub fn counts_of(path: &Path) -> Result<JournalCounts, JournalError> {
-        let file = open_own(path, false)
-            .map_err(|error| JournalError { path: path.to_owned(), reason: error.to_string() })?;
+        let file = open_own(path, false).map_err(|error| JournalError::new(path, error.to_string()))?;
         let mut journal = Self::unread(path, file);
         for entry in journal.read()?.entries {
             journal.note(&entry);
@@ -200,13 +212,13 @@ impl Journal {
             self.note(entry);
         }
         let written = self.file.write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
-        written.map_err(|error| JournalError { path: self.path.clone(), reason: error.to_string() })
+        written.map_err(|error| JournalError::new(&self.path, error.to_string()))
     }
 
     /// Replays the file and returns its first entry. Nothing was done after a last line without its line break, so that
     /// line is cut off, after a check that the file is a journal.
     fn replay(&mut self) -> Result<Option<Entry>, JournalError> {
-        let failed = |error: io::Error| JournalError { path: self.path.clone(), reason: error.to_string() };
+        let failed = |error: io::Error| JournalError::new(&self.path, error.to_string());
         let WholeLines { entries, bytes } = self.read()?;
         // Every whole line is an entry, so this is a journal. Cut off the torn line at its end: an entry appended to it
         // would make the journal unreadable.
@@ -219,7 +231,7 @@ impl Journal {
 
     /// Reads its whole lines.
     fn read(&self) -> Result<WholeLines, JournalError> {
-        let failed = |reason: String| JournalError { path: self.path.clone(), reason };
+        let failed = |reason: String| JournalError::new(&self.path, reason);
         let mut reader = BufReader::new(&self.file);
         let mut whole = WholeLines::default();
         let mut number = 0_u64;
@@ -292,6 +304,20 @@ impl Journal {
     fn letter(&mut self, sqs_message_id: &str) -> &mut Letter {
         self.letters.entry(sqs_message_id.to_owned()).or_default()
     }
+}
+
+/// Refuses the journal of another plan, which its first entry names.
+fn check_plan(path: &Path, first: &Entry, plan: &Entry) -> Result<(), JournalError> {
+    if first == plan {
+        return Ok(());
+    }
+    let reason =
+        "belongs to another redrive (other queues, selection or edit); name another file with --journal";
+    let to_other = match first {
+        Entry::Plan { to, .. } => Some(to.clone()),
+        _ => None,
+    };
+    Err(JournalError { to_other, ..JournalError::new(path, reason.to_owned()) })
 }
 
 /// The id of a redrive: a digest of its queues and of everything that decides what is sent.
