@@ -213,7 +213,7 @@ pub enum Event {
         /// The cause.
         fingerprint: String,
     },
-    /// A notice could not be published; the environment tries again in a minute.
+    /// A notice could not be published, and the environment tries again in a minute; or there was no room for its cause.
     NoticeRefused {
         /// The cause.
         fingerprint: String,

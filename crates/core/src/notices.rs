@@ -42,8 +42,10 @@ const INTERVAL: TimeDelta = TimeDelta::hours(1);
 /// Time without notices after one was refused. A topic that hangs then takes [`NOTICES_MAX`] a minute from an environment,
 /// and not from each of its batches.
 const PAUSE: TimeDelta = TimeDelta::minutes(1);
-/// Causes that an environment remembers, a few megabytes. Above it, it forgets them all and starts again.
+/// Causes that an environment remembers, a few megabytes. For another one it forgets one without a waiting notice.
 const CAUSES_MAX: usize = 10_000;
+/// The code of a death that has no notice, since a notice of each remembered cause waits.
+const TOO_MANY_CAUSES: &str = "TooManyCauses";
 /// Time that notices may take in an invocation whose records are done: they must not hold up its answer for long.
 pub const NOTICES_MAX: TimeDelta = TimeDelta::seconds(5);
 
@@ -108,7 +110,10 @@ impl<N: Notifier> Notices<N> {
         observer: &O,
         end: Timestamp,
     ) {
-        let mut due = self.take_due(deaths, clock.now()).into_iter();
+        for fingerprint in self.count(deaths, clock.now()) {
+            observer.observe(&Event::NoticeRefused { fingerprint, code: TOO_MANY_CAUSES.to_owned() });
+        }
+        let mut due = lock(&self.memory).take_due(clock.now()).into_iter();
         while let Some(notice) = due.next() {
             let fingerprint = notice.fingerprint.clone();
             match self.publish(&notice, clock, end).await {
@@ -121,10 +126,11 @@ impl<N: Notifier> Notices<N> {
         }
     }
 
-    /// Counts the deaths. The notices that are returned are taken for sent.
-    fn take_due(&self, deaths: &[DeathNotice], now: Timestamp) -> Vec<Notice> {
+    /// Counts the deaths. Returns the causes for which there is no room.
+    fn count(&self, deaths: &[DeathNotice], now: Timestamp) -> BTreeSet<String> {
         let mut memory = lock(&self.memory);
         let mut counted = BTreeSet::new();
+        let mut refused = BTreeSet::new();
         for DeathNotice { death, error_type, last_error } in deaths {
             // Two copies of a verdict in one batch are the same death.
             if counted.insert(death) {
@@ -138,10 +144,12 @@ impl<N: Notifier> Notices<N> {
                     first_at: death.at,
                     last_at: death.at,
                 };
-                memory.add_death(notice, now);
+                if !memory.add_death(notice, now) {
+                    refused.insert(death.fingerprint.clone());
+                }
             }
         }
-        memory.take_due(now)
+        refused
     }
 
     async fn publish(&self, notice: &Notice, clock: &impl Clock, end: Timestamp) -> Result<(), EntryError> {
@@ -156,15 +164,29 @@ impl<N: Notifier> Notices<N> {
 }
 
 impl Memory {
-    fn add_death(&mut self, notice: Notice, now: Timestamp) {
-        if self.causes.len() >= CAUSES_MAX && !self.causes.contains_key(&notice.fingerprint) {
-            self.causes.clear();
+    /// Returns false if there is no room for the cause.
+    fn add_death(&mut self, notice: Notice, now: Timestamp) -> bool {
+        if self.causes.len() >= CAUSES_MAX
+            && !self.causes.contains_key(&notice.fingerprint)
+            && !self.forget_oldest()
+        {
+            return false;
         }
         let cause = self.causes.entry(notice.fingerprint.clone()).or_default();
         cause.silent_until = cause.silent_until.filter(|silent_until| now < *silent_until);
         cause.add(notice);
+        true
     }
 
+    /// Forgets the cause whose last notice is the oldest. Returns false if a notice of each waits.
+    fn forget_oldest(&mut self) -> bool {
+        let without_notice = self.causes.iter().filter(|(_, cause)| cause.next.is_none());
+        let oldest = without_notice.min_by_key(|(_, cause)| cause.silent_until);
+        let fingerprint = oldest.map(|(fingerprint, _)| fingerprint.clone());
+        fingerprint.and_then(|fingerprint| self.causes.remove(&fingerprint)).is_some()
+    }
+
+    /// The notices that are returned are taken for sent.
     fn take_due(&mut self, now: Timestamp) -> Vec<Notice> {
         if self.paused_until.is_some_and(|paused_until| now < paused_until) {
             return Vec::new();

@@ -64,46 +64,98 @@ fn only_names_of_our_own_errors_are_shown() {
     }
 }
 
-struct Topic;
+/// A topic that refuses notices while it is closed.
+#[derive(Default)]
+struct Topic {
+    is_closed: std::sync::atomic::AtomicBool,
+}
 
 impl Notifier for Topic {
     async fn publish(&self, _: &Notice) -> Result<(), EntryError> {
-        Ok(())
+        match self.is_closed.load(std::sync::atomic::Ordering::Relaxed) {
+            true => Err(EntryError::new(Fault::Sender, "NotFound")),
+            false => Ok(()),
+        }
     }
 }
 
-fn notices() -> Notices<Topic> {
-    let about = About { deployment: "final-dlq".to_owned(), source: "--queue final-dlq".to_owned() };
-    Notices::new(Topic, about)
+/// A clock that somebody sets.
+struct Hands(Timestamp);
+
+impl Clock for Hands {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+
+    async fn sleep(&self, _: std::time::Duration) {
+        std::future::pending().await
+    }
 }
 
-/// A death of the n-th cause.
-fn death(n: usize) -> DeathNotice {
-    DeathNotice {
-        death: Death::new(at(0), &format!("cause-{n}"), "id"),
-        error_type: "RETRY_ATTEMPT_EXCEEDED".to_owned(),
-        last_error: None,
+#[derive(Default)]
+struct Seen(Mutex<Vec<String>>);
+
+impl Observer for Seen {
+    fn observe(&self, event: &Event) {
+        lock(&self.0).push(match event {
+            Event::NoticePublished { fingerprint } => format!("{fingerprint} published"),
+            Event::NoticeRefused { fingerprint, code } => format!("{fingerprint} refused: {code}"),
+            _ => unreachable!("notices have no other events"),
+        });
+    }
+}
+
+impl Notices<Topic> {
+    fn of_a_topic() -> Self {
+        let about = About { deployment: "final-dlq".to_owned(), source: "--queue final-dlq".to_owned() };
+        Self::new(Topic::default(), about)
+    }
+
+    /// Notifies of a death of each cause, at this second; returns the events.
+    fn notify_of(&self, causes: impl Iterator<Item = usize>, second: i64) -> Vec<String> {
+        let deaths: Vec<_> = causes
+            .map(|n| DeathNotice {
+                death: Death::new(at(second), &format!("cause-{n:05}"), "id"),
+                error_type: "RETRY_ATTEMPT_EXCEEDED".to_owned(),
+                last_error: None,
+            })
+            .collect();
+        let (clock, seen) = (Hands(at(second)), Seen::default());
+        let notified = self.notify(&deaths, &clock, &seen, at(second + 5));
+        futures_util::FutureExt::now_or_never(notified).expect("the topic answers at once");
+        seen.0.into_inner().unwrap()
     }
 }
 
 #[test]
-fn an_environment_remembers_a_bounded_number_of_causes() {
-    let notices = notices();
-    let deaths: Vec<_> = (0..CAUSES_MAX).map(death).collect();
-    assert_eq!(notices.take_due(&deaths, at(0)).len(), CAUSES_MAX);
-    assert_eq!(notices.take_due(&[death(0)], at(1)), [], "it is known");
-    assert_eq!(notices.take_due(&[death(CAUSES_MAX)], at(1)).len(), 1);
-    assert_eq!(lock(&notices.memory).causes.len(), 1);
+fn a_cause_beyond_the_bound_replaces_the_one_that_was_announced_longest_ago() {
+    let notices = Notices::of_a_topic();
+    assert_eq!(notices.notify_of(1..2, 0), ["cause-00001 published"]);
+    assert_eq!(notices.notify_of((0..1).chain(2..CAUSES_MAX), 1).len(), CAUSES_MAX - 1);
+    assert_eq!(notices.notify_of(CAUSES_MAX..CAUSES_MAX + 1, 2), ["cause-10000 published"]);
+    assert_eq!(lock(&notices.memory).causes.len(), CAUSES_MAX);
+    // All but the oldest are still silent for an hour.
+    assert_eq!(notices.notify_of((0..1).chain(2..=CAUSES_MAX), 3), [""; 0]);
+    assert!(!lock(&notices.memory).causes.contains_key("cause-00001"));
+}
+
+#[test]
+fn a_refused_notice_is_not_dropped_for_a_cause_beyond_the_bound() {
+    let notices = Notices::of_a_topic();
+    notices.notifier.is_closed.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(notices.notify_of(0..CAUSES_MAX, 0), ["cause-00000 refused: NotFound"]);
+    let beyond = CAUSES_MAX..CAUSES_MAX + 2;
+    let refused = ["cause-10000 refused: TooManyCauses", "cause-10001 refused: TooManyCauses"];
+    assert_eq!(notices.notify_of(beyond, 1), refused);
+    notices.notifier.is_closed.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(notices.notify_of(0..1, 60).len(), CAUSES_MAX, "all that wait");
 }
 
 /// Another batch may have filled the memory while the notice was under way.
 #[test]
 fn a_refused_notice_of_a_cause_that_was_forgotten_meanwhile_is_sent_after_the_pause() {
-    let notices = notices();
-    let refused = notices.take_due(&[death(0)], at(0));
-    let others: Vec<_> = (1..=CAUSES_MAX).map(death).collect();
-    assert_eq!(notices.take_due(&others, at(1)).len(), 1, "it has forgotten all before the last one");
-    lock(&notices.memory).postpone(refused.clone().into_iter(), at(2));
-    assert_eq!(notices.take_due(&[], at(61)), []);
-    assert_eq!(notices.take_due(&[], at(62)), refused);
+    let notices = Notices::of_a_topic();
+    lock(&notices.memory).postpone([notice(1)].into_iter(), at(2));
+    assert_eq!(lock(&notices.memory).take_due(at(61)), []);
+    assert_eq!(lock(&notices.memory).take_due(at(62)), [notice(1)]);
 }
