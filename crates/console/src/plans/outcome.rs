@@ -19,17 +19,25 @@ pub(crate) fn of_redrive(
     came_back: u64,
     plan: &Plan,
 ) -> Outcome {
-    let ending = Ending::of(report, u64::MAX);
+    let is_restore = matches!(plan.action, Action::Restore { .. });
+    let ending = match Ending::of(report, u64::MAX) {
+        // Nobody else reads a file: what was not seen are its damaged lines, and they stay damaged.
+        Ending::NotSeen if is_restore => Ending::Left,
+        ending => ending,
+    };
     let mut counts = of_journal(all, came_back, plan);
     // Another run would not change the reasons why the others stay.
     let finished = matches!(ending, Ending::Done | Ending::Left) && report.to_retry == 0;
     let gone = (plan.messages.len() as u64).saturating_sub(all.sent + report.staying_count());
     counts.extend(shown(&[
         ("stay", report.staying_count()),
-        ("no longer in the DLQ when it ran", if finished { gone } else { 0 }),
+        (
+            if is_restore { "no whole line in the backups" } else { "no longer in the DLQ when it ran" },
+            if finished { gone } else { 0 },
+        ),
     ]));
     let mut remarks: Vec<_> = report.watched.iter().map(watched_in_words).collect();
-    remarks.extend(staying(report, !matches!(plan.action, Action::Restore { .. })));
+    remarks.extend(staying(report, !is_restore));
     if let Some(Early::Failed(why)) = &report.early {
         remarks.push(why.clone());
     }

@@ -115,6 +115,38 @@ fn a_run_that_sqs_has_refused_messages_in_is_not_finished() {
 }
 
 #[test]
+fn a_restore_is_finished_once_all_that_can_be_sent_is_sent() {
+    let restore = Action::Restore { to: "arn".to_owned(), deletion: "d".to_owned() };
+    let messages = vec![String::new(); 8];
+    let plan = Plan::new(String::new(), "arn:dlq", restore, "all".to_owned(), Vec::new(), messages);
+    let all = JournalCounts { sent: 7, deleted: 7, ..JournalCounts::default() };
+    let complete = Coverage { complete: true, ..Coverage::default() };
+    let damaged = Coverage { complete: false, unreadable: 1, ..Coverage::default() };
+    let report =
+        RedriveReport { sent: 3, deleted_only: 4, coverage: Some(complete), ..RedriveReport::default() };
+    let with = |early| RedriveReport { early: Some(early), ..report.clone() };
+    for (report, finished, ending) in [
+        (report.clone(), true, "done"),
+        (RedriveReport { coverage: Some(damaged), ..report.clone() }, true, "done, except for what stays"),
+        (
+            RedriveReport { coverage: Some(damaged), to_retry: 1, ..report.clone() },
+            false,
+            "not all of it was sent",
+        ),
+        (with(Early::Interrupted), false, "paused"),
+        (with(Early::Failed("x".to_owned())), false, "failed"),
+    ] {
+        let outcome = super::of_redrive(&report, &all, 0, &plan);
+        assert_eq!((outcome.finished, outcome.ending.as_str()), (finished, ending));
+        let of_a_queue = outcome.remarks.iter().find(|remark| remark.contains("the DLQ was seen"));
+        assert_eq!(of_a_queue, None, "no other program reads a file");
+        assert_eq!(outcome.counts[0], ("restored".to_owned(), 7));
+        let missing = ("no whole line in the backups".to_owned(), 1);
+        assert_eq!(outcome.counts.get(1), finished.then_some(&missing));
+    }
+}
+
+#[test]
 fn messages_of_the_plan_that_were_gone_before_it_ran_are_counted() {
     let covered = Some(Coverage { complete: true, ..Coverage::default() });
     let report = RedriveReport { sent: 212, coverage: covered, ..RedriveReport::default() };
