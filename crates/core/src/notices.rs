@@ -48,6 +48,8 @@ const CAUSES_MAX: usize = 10_000;
 const TOO_MANY_CAUSES: &str = "TooManyCauses";
 /// Time that notices may take in an invocation whose records are done: they must not hold up its answer for long.
 pub const NOTICES_MAX: TimeDelta = TimeDelta::seconds(5);
+/// Time that a notice needs at least: one that is cut off counts as refused, and may come twice.
+const NOTICE_MIN: TimeDelta = TimeDelta::seconds(1);
 
 /// The notices of a deployment.
 #[derive(Debug)]
@@ -101,8 +103,8 @@ impl<N: Notifier> Notices<N> {
 
     /// Sends the notices that these deaths make due, until `end`, and those that were refused before.
     ///
-    /// Never fails: after a refusal, the observer gets an event, and all that are due wait for the first batch after a
-    /// pause of one minute. A refusal without an answer may have been carried out, so that a notice can come twice.
+    /// Never fails: what there is no time for waits for the next batch. After a refusal, the observer gets an event, and
+    /// all that are due wait for the first batch after a pause of one minute. A refusal without an answer may have been carried out, so that a notice can come twice.
     pub async fn notify<C: Clock, O: Observer>(
         &self,
         deaths: &[DeathNotice],
@@ -115,12 +117,17 @@ impl<N: Notifier> Notices<N> {
         }
         let mut due = lock(&self.memory).take_due(clock.now()).into_iter();
         while let Some(notice) = due.next() {
+            if end - clock.now() < NOTICE_MIN {
+                return lock(&self.memory).postpone([notice].into_iter().chain(due));
+            }
             let fingerprint = notice.fingerprint.clone();
             match self.publish(&notice, clock, end).await {
                 Ok(()) => observer.observe(&Event::NoticePublished { fingerprint }),
                 Err(EntryError { code, .. }) => {
                     observer.observe(&Event::NoticeRefused { fingerprint, code });
-                    return lock(&self.memory).postpone([notice].into_iter().chain(due), clock.now());
+                    let mut memory = lock(&self.memory);
+                    memory.paused_until = Some(clock.now() + PAUSE);
+                    return memory.postpone([notice].into_iter().chain(due));
                 }
             }
         }
@@ -199,9 +206,8 @@ impl Memory {
         .collect()
     }
 
-    /// Makes notices that were not sent due again, after a pause.
-    fn postpone(&mut self, notices: impl Iterator<Item = Notice>, now: Timestamp) {
-        self.paused_until = Some(now + PAUSE);
+    /// Makes notices that were not sent due again.
+    fn postpone(&mut self, notices: impl Iterator<Item = Notice>) {
         for notice in notices {
             let cause = self.causes.entry(notice.fingerprint.clone()).or_default();
             cause.silent_until = None;

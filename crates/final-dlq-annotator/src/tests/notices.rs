@@ -17,6 +17,8 @@ const HOUR: u64 = 3600;
 struct Topic {
     published: Arc<Mutex<Vec<Notice>>>,
     fails: Arc<Mutex<Option<Fails>>>,
+    /// The time that each notice takes.
+    takes: Option<(VirtualClock, Duration)>,
 }
 
 #[derive(Clone, Copy)]
@@ -28,6 +30,9 @@ enum Fails {
 impl Notifier for Topic {
     async fn publish(&self, notice: &Notice) -> Result<(), EntryError> {
         let fails = *self.fails.lock().unwrap();
+        if let Some((clock, time)) = &self.takes {
+            clock.sleep(*time).await;
+        }
         match fails {
             None => {
                 self.published.lock().unwrap().push(notice.clone());
@@ -220,6 +225,24 @@ fn a_topic_that_hangs_takes_five_seconds_a_minute_and_no_record() {
     }
     assert_eq!(setup.refused(), ["Timeout"; 2]);
     assert_eq!(setup.final_dlq.sent().len(), 3);
+}
+
+#[test]
+fn notices_for_which_the_time_is_over_are_sent_by_the_next_batch_without_an_alarm() {
+    let setup = Setup::new();
+    let takes = Some((setup.world.clock.clone(), Duration::from_millis(900)));
+    let topic = Topic { takes, ..Topic::default() };
+    let annotator = setup.without_archive(&topic);
+    let of_cause = |n: usize| {
+        let more = json!({ "type": format!("HttpStatus.50{n}"), "source_message_id": format!("source-{n}") });
+        given_up(n, spent(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
+    };
+    setup.receive(&annotator, (0..8).map(of_cause).collect());
+    assert_eq!(topic.counts(), [1; 5], "none begins in the last of the five seconds, to be cut off");
+    assert_eq!(setup.refused(), [""; 0]);
+    setup.receive(&annotator, vec![of_cause(8)]);
+    assert_eq!(topic.counts(), [1; 4]);
+    assert_eq!(setup.refused(), [""; 0]);
 }
 
 #[test]
