@@ -1,6 +1,6 @@
 //! A source of dead letters: a DLQ or a file.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use redeliver_core::ports::{
     VisibilityControl,
 };
 use redeliver_dead_letters::files::open_own;
-use redeliver_dead_letters::redrive::Journal;
+use redeliver_dead_letters::redrive::{Journal, JournalError};
 use redeliver_dead_letters::{BadLines, FileQueue, Retention};
 
 use crate::archive::{ArchiveUri, PeriodArgs};
@@ -167,7 +167,21 @@ pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Failure
 /// Another redrive has begun to send one, or its journal cannot be written.
 pub fn claim_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> Result<(), Failure> {
     for path in backups.iter().skip(1) {
-        Journal::open(&journal_of_redrive(path), id, from, to)?;
+        let journal = Journal::open(&journal_of_redrive(path), id, from, to);
+        journal.map_err(JournalError::of_a_file)?;
+    }
+    Ok(())
+}
+
+/// Removes the journals that [`claim_backups`] has begun for a restore that sends nothing. Those of other redrives stay.
+///
+/// # Errors
+/// The disk refuses.
+pub fn release_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> io::Result<()> {
+    for journal in backups.iter().skip(1).map(|path| journal_of_redrive(path)) {
+        if let Ok(Some(_)) = Journal::read(&journal, id, from, to) {
+            fs::remove_file(&journal)?;
+        }
     }
     Ok(())
 }

@@ -20,10 +20,14 @@ pub fn check_not_begun(journal_of_other: &Path, other: &str) -> Result<(), Strin
         return Ok(());
     }
     Err(format!(
-        "`{other}` has begun to send this file, and only its journal {} says what it has sent: finish with that command. \
-         To send all of the file once more, name a new journal with --journal",
+        "`{other}` has begun to send this file, and only its journal {} says what it has sent: finish with that command",
         journal_of_other.display()
     ))
+}
+
+/// Adds what a command with --journal can do instead.
+pub fn or_all_once_more(refusal: String) -> String {
+    refusal + ". To send all of the file once more, name a new journal with --journal"
 }
 
 fn with_suffix(file: &Path, suffix: &str) -> PathBuf {

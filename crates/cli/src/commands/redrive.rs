@@ -20,7 +20,9 @@ use redeliver_dead_letters::redrive::{
 
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::DeadLetters;
-use redeliver_operator::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
+use redeliver_operator::file_journals::{
+    check_not_begun, journal_of_redrive, journal_of_send, or_all_once_more,
+};
 use redeliver_operator::files::read_schema;
 use redeliver_operator::queues::account;
 use redeliver_operator::redrive::{Applied, RedriveTask, check_destination, describe_wait};
@@ -63,7 +65,7 @@ async fn send(
     if let Some(file) = arguments.regular_file()
         && arguments.journal.is_none()
     {
-        check_not_begun(&journal_of_send(file), "redeliver send --backup")?;
+        check_not_begun(&journal_of_send(file), "redeliver send --backup").map_err(or_all_once_more)?;
     }
     let connection = &arguments.from.queue.connection;
     let to = match &arguments.to {

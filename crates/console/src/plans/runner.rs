@@ -13,6 +13,7 @@ use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::files::is_ones_own;
 use redeliver_dead_letters::redrive::{Journal, Progress};
 use redeliver_operator::Failure;
+use redeliver_operator::dead_letter_source::release_backups;
 use redeliver_operator::queues::DeadLetterQueue;
 use redeliver_operator::redrive::{Pace, describe_wait};
 
@@ -182,6 +183,9 @@ impl PlanRunner {
             fs::remove_file(plan.path(&self.folder))?;
             if has_journal {
                 fs::remove_file(journal)?;
+            }
+            if let Action::Restore { to, .. } = &plan.action {
+                release_backups(&plan.backups(&self.folder), &plan.id, &plan.from, to)?;
             }
         }
         self.state().shown.remove(id);

@@ -113,6 +113,26 @@ impl Journal {
         Ok(journal)
     }
 
+    /// Reads the journal of this plan, whose run may be writing on; `None` if it is not begun yet.
+    ///
+    /// # Errors
+    /// If it is another plan's or another user's, cannot be read, or is damaged elsewhere than at its very end.
+    pub fn read(path: &Path, id: &str, from: &str, to: &str) -> Result<Option<Self>, JournalError> {
+        if path.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        let file = open_own(path, false).map_err(|error| JournalError::new(path, error.to_string()))?;
+        let mut journal = Self::unread(path, file);
+        let entries = journal.entries()?.0;
+        let Some(first) = entries.first() else { return Ok(None) };
+        let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
+        check_plan(path, first, &plan)?;
+        for entry in &entries {
+            journal.note(entry);
+        }
+        Ok(Some(journal))
+    }
+
     /// A journal whose entries are not replayed yet.
     fn unread(path: &Path, file: File) -> Self {
         Self {

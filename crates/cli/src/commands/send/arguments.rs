@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use redeliver_operator::archive::ArchiveUri;
-use redeliver_operator::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
+use redeliver_operator::file_journals::{
+    check_not_begun, journal_of_redrive, journal_of_send, or_all_once_more,
+};
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{Connection, OneQueue};
@@ -102,7 +104,8 @@ impl Arguments {
             return Ok(None);
         }
         if self.backup && self.journal.is_none() {
-            check_not_begun(&journal_of_redrive(&self.file), "redeliver redrive")?;
+            check_not_begun(&journal_of_redrive(&self.file), "redeliver redrive")
+                .map_err(or_all_once_more)?;
         }
         let journal = self.journal.clone().unwrap_or_else(|| journal_of_send(&self.file));
         if journal == self.file {

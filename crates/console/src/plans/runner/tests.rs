@@ -339,3 +339,34 @@ async fn a_restore_begins_a_journal_beside_each_backup_and_no_other_command_send
         assert!(open("of redrive FILE").unwrap_err().contains("belongs to another redrive"));
     }
 }
+
+/// Otherwise a restore to another queue would be refused for ever.
+#[test]
+fn a_cancelled_restore_leaves_no_journal_beside_its_backups() {
+    use redeliver_operator::dead_letter_source::claim_backups;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let runner = Arc::new(PlanRunner::new(folder.to_owned()));
+    let deletion = plan(Action::Delete, "d");
+    for _run in 1..=3 {
+        redeliver_dead_letters::files::replace(&deletion.backup(folder), b"").unwrap();
+    }
+    let backups = deletion.backups(folder);
+    let to = FROM.replace("-final-dlq", "");
+    let restore = |to: &str| plan(Action::Restore { to: to.to_owned(), deletion: deletion.id.clone() }, "d");
+    let (first, second) = (restore(&to), restore(&format!("{to}-2")));
+    started(&first, None).write(folder).unwrap();
+    drop(Journal::open(&first.journal(folder), &first.id, FROM, &to).unwrap());
+    claim_backups(&backups, &first.id, FROM, &to).unwrap();
+    // The last one is of `redrive FILE`.
+    let others = redeliver_operator::file_journals::journal_of_redrive(&backups[2]);
+    std::fs::remove_file(&others).unwrap();
+    drop(Journal::open(&others, "other", "file:", &to).unwrap());
+
+    let refused = claim_backups(&backups, &second.id, FROM, &format!("{to}-2")).unwrap_err().to_string();
+    assert!(refused.contains(&format!("belongs to another redrive, to {to}, ")), "{refused}");
+    assert!(!refused.contains("--journal"), "the console has no such option: {refused}");
+    runner.cancel(FROM, &first.id).unwrap();
+    assert_eq!(claim_backups(&backups[..2], &second.id, FROM, &format!("{to}-2")).map_err(|_| ()), Ok(()));
+    assert!(others.exists(), "it says what another redrive has sent");
+}
