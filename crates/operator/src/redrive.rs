@@ -82,12 +82,17 @@ pub struct Applied {
 }
 
 impl RedriveTask<'_> {
-    /// Reports what would be done, and does nothing.
+    /// Reports what would be done, and does nothing. In a file all stay, so those that its journal has are counted apart.
     ///
     /// # Errors
-    /// If the dead letters cannot be read, or a filter gives no answer.
-    pub async fn dry_run(&self) -> Result<RedriveReport, Failure> {
-        self.engine().dry_run().await
+    /// If the dead letters or the file's journal cannot be read, or a filter gives no answer.
+    pub async fn dry_run(&self, journal: &Path, id: &str) -> Result<RedriveReport, Failure> {
+        let journal = match self.from.lines() {
+            None => None,
+            Some(_) => Journal::read(journal, id, self.from.name_in_journal(), self.to.arn())
+                .map_err(|error| self.explain(error))?,
+        };
+        self.engine().dry_run_after(journal.as_ref()).await
     }
 
     /// Sends the dead letters back. The journal is of this redrive alone, so that the next run with it finishes this one.

@@ -199,3 +199,21 @@ async fn a_file_that_was_moved_with_its_journal_is_not_sent_again() {
     );
     assert_eq!(sent(&stub).len(), 3);
 }
+
+#[tokio::test]
+async fn a_dry_run_of_a_file_counts_what_was_sent_before() {
+    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let folder = tempfile::tempdir().expect("the temporary folder is writable");
+    let file = saved(&stub, folder.path()).await;
+    let queue = stub.queue_url();
+    let dry_run = ["redrive", &file, "--to", &queue, "--into-paused", "--format", "json"];
+    let counts = async || {
+        let planned = report_with(0, &output(&stub, folder.path(), &dry_run).await);
+        (planned["planned"].clone(), planned["deleted_only"].clone())
+    };
+    assert_eq!(counts().await, (3.into(), 0.into()));
+    assert!(!folder.path().join("old.jsonl.redriven").exists(), "a dry run begins no journal");
+    let two = [&dry_run[..], &["--apply", "--max", "2"]].concat();
+    assert_eq!(report_with(0, &output(&stub, folder.path(), &two).await)["sent"], 2);
+    assert_eq!(counts().await, (1.into(), 2.into()));
+}

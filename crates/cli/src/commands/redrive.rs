@@ -101,13 +101,13 @@ async fn send(
     let (from, to) = (from.arn(), to.queue.arn());
     let verb = arguments.apply.verb("sending back", "would send back");
     account::announce(connection, to, format_args!("{verb} from {from} to {to}")).await;
+    let path = journal_path(arguments, &id);
     let (report, is_first_run) = if arguments.apply.is_wanted() {
-        let path = journal_path(arguments, &id);
         stderr::remark(format_args!("journal: {}", path.display()));
         let Applied { report, is_first, .. } = task.apply(&path, &id).await?;
         (report, is_first)
     } else {
-        let report = task.dry_run().await?;
+        let report = task.dry_run(&path, &id).await?;
         if let Some(remark) = picked_without_members(&plan.pick) {
             stderr::warning(remark);
         }

@@ -20,11 +20,19 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
     /// # Errors
     /// If the DLQ cannot be read, or a filter gives no answer.
     pub async fn dry_run(&self) -> Result<RedriveReport, Failure> {
-        self.look(&mut |report, record, send_back| {
+        self.dry_run_after(None).await
+    }
+
+    /// Reports like [`Redrive::dry_run`] what would be done after the runs of this journal.
+    ///
+    /// # Errors
+    /// As [`Redrive::dry_run`].
+    pub async fn dry_run_after(&self, journal: Option<&Journal>) -> Result<RedriveReport, Failure> {
+        let mut would_send = |report: &mut RedriveReport, record: &DeadLetterRecord, send_back: &SendBack| {
             report.would_send(record, send_back);
             Ok(())
-        })
-        .await
+        };
+        self.look(journal, &mut would_send).await
     }
 
     /// Writes what would be sent back, a body a line, and leaves all dead letters where they are. The plan must say that it
@@ -33,7 +41,7 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
     /// # Errors
     /// If the dead letters cannot be read, the output cannot be written, or a filter gives no answer.
     pub async fn write(&self, output: &mut dyn io::Write) -> Result<RedriveReport, Failure> {
-        self.look(&mut |report, record, send_back| {
+        self.look(None, &mut |report, record, send_back| {
             // In JSON a line break is white space, wherever it stands.
             let body = send_back.message.content().body.replace(['\n', '\r'], " ");
             writeln!(output, "{body}")?;
@@ -43,10 +51,10 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
         .await
     }
 
-    async fn look(&self, take: Take<'_>) -> Result<RedriveReport, Failure> {
+    async fn look(&self, journal: Option<&Journal>, take: Take<'_>) -> Result<RedriveReport, Failure> {
         let mut report = RedriveReport::default();
         let mut reader = Reader::new(self.dlq, self.clock).await?;
-        let outcome = self.look_through(&mut reader, &mut report, take).await;
+        let outcome = self.look_through(&mut reader, journal, &mut report, take).await;
         report.coverage = Some(reader.finish().await);
         outcome?;
         self.plan.pick.check_filter()?;
@@ -56,11 +64,17 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
     async fn look_through(
         &self,
         reader: &mut Reader<'_, D, C>,
+        journal: Option<&Journal>,
         report: &mut RedriveReport,
         take: Take<'_>,
     ) -> Result<(), Failure> {
         while let Some(messages) = reader.next().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
+                if journal.is_some_and(|journal| journal.was_sent(&record.message.sqs_message_id)) {
+                    let _is_named = self.plan.pick.observe(&record);
+                    report.deleted_only += 1;
+                    continue;
+                }
                 match self.plan.choose(&record, report)? {
                     Some(send_back) if report.planned + report.sent < self.limits.max => {
                         take(report, &record, &send_back)?;
