@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::files::FileError;
 use crate::terminal::units::counted;
-use chrono::TimeDelta;
+use chrono::{SecondsFormat, SubsecRound as _, TimeDelta};
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::{Archive, DeadLetterRecord};
 
@@ -23,7 +23,8 @@ pub struct Save {
 impl Save {
     /// Starts the file. `archive_read_at` is the time at which an archive was read.
     pub fn create(path: &Path, archive_read_at: Option<Timestamp>) -> Result<Self, FileError> {
-        let still_queued_since = archive_read_at.map(|now| now - FINAL_DLQ_KEEPS);
+        // Whole seconds, so that --until with this time picks exactly those that are not counted.
+        let still_queued_since = archive_read_at.map(|now| now.trunc_subsecs(0) - FINAL_DLQ_KEEPS);
         Ok(Self { file: Archive::create(path)?, still_queued_since, still_queued: 0 })
     }
 
@@ -44,7 +45,7 @@ impl Save {
             "{} of the last 14 days saved: unless it was purged or redriven, each is in the final DLQ, too, and would exist \
              twice once the file is sent. Redrive those from there, and save the others with --until {}",
             counted(self.still_queued, "dead letter"),
-            since.format("%Y-%m-%d")
+            since.to_rfc3339_opts(SecondsFormat::Secs, true)
         ))
     }
 }
@@ -59,7 +60,7 @@ mod tests {
     #[test]
     fn letters_that_the_final_dlq_may_still_hold_are_counted_in_a_warning() {
         let folder = tempfile::tempdir().unwrap();
-        let read_at = parse_rfc3339("2026-11-29T12:00:00Z").unwrap();
+        let read_at = parse_rfc3339("2026-11-29T12:00:00.250Z").unwrap();
         let seconds_of = |text| parse_rfc3339(text).unwrap().timestamp();
         let warning = |name: &str, archive_read_at| {
             let mut save = Save::create(&folder.path().join(name), archive_read_at).unwrap();
@@ -73,7 +74,7 @@ mod tests {
         };
         let warned = warning("archive.jsonl", Some(read_at)).unwrap();
         assert!(warned.starts_with("2 dead letters of the last 14 days saved: "), "{warned}");
-        assert!(warned.ends_with("save the others with --until 2026-11-15"), "{warned}");
+        assert!(warned.ends_with("save the others with --until 2026-11-15T12:00:00Z"), "{warned}");
         assert_eq!(warning("queue.jsonl", None), None);
     }
 }
