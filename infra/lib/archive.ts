@@ -79,8 +79,8 @@ export function archiveEnvironment({ bucket, prefix, omit }: Archive): Record<st
 }
 
 /**
- * Allows creating dead letters in the archive, without reading, replacing or deleting any, and only in a bucket of its
- * owner's: the name of a deleted bucket is free for anybody.
+ * Allows creating dead letters in the archive, without reading, replacing or deleting any, and only while the bucket
+ * belongs to its account: anybody can take the name of a deleted bucket.
  */
 export function allowArchive(annotator: lambda.Function, { bucket, prefix }: Archive): void {
   // In a policy, `*` is a wildcard and `${*}` is the character.

@@ -53,7 +53,7 @@ export function notifyArn(notify: GivenNotify): string {
 }
 
 /**
- * The condition on `events:PutEvents`: no other events, so that nobody takes the role's for another sender's. An entry
+ * The condition on `events:PutEvents`: no other events, so that the role cannot pose as another sender. An entry
  * always has both keys ("Example policy: Send events to the custom bus in a different account", EventBridge User Guide).
  */
 export const ONLY_NOTICES = {
