@@ -123,7 +123,7 @@ impl Journal {
         }
         let file = open_own(path, false).map_err(|error| JournalError::new(path, error.to_string()))?;
         let mut journal = Self::unread(path, file);
-        let entries = journal.entries()?.0;
+        let entries = journal.read_lines()?.entries;
         let Some(first) = entries.first() else { return Ok(None) };
         let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
         check_plan(path, first, &plan)?;
@@ -151,7 +151,7 @@ impl Journal {
     pub fn counts_of(path: &Path) -> Result<JournalCounts, JournalError> {
         let file = open_own(path, false).map_err(|error| JournalError::new(path, error.to_string()))?;
         let mut journal = Self::unread(path, file);
-        for entry in journal.read()?.entries {
+        for entry in journal.read_lines()?.entries {
             journal.note(&entry);
         }
         Ok(journal.counts())
@@ -239,7 +239,7 @@ impl Journal {
     /// line is cut off, after a check that the file is a journal.
     fn replay(&mut self) -> Result<Option<Entry>, JournalError> {
         let failed = |error: io::Error| JournalError::new(&self.path, error.to_string());
-        let WholeLines { entries, bytes } = self.read()?;
+        let WholeLines { entries, bytes } = self.read_lines()?;
         // Every whole line is an entry, so this is a journal. Cut off the torn line at its end: an entry appended to it
         // would make the journal unreadable.
         self.file.set_len(bytes).and_then(|()| self.file.seek(SeekFrom::Start(bytes))).map_err(failed)?;
@@ -250,7 +250,7 @@ impl Journal {
     }
 
     /// Reads its whole lines.
-    fn read(&self) -> Result<WholeLines, JournalError> {
+    fn read_lines(&self) -> Result<WholeLines, JournalError> {
         let failed = |reason: String| JournalError::new(&self.path, reason);
         let mut reader = BufReader::new(&self.file);
         let mut whole = WholeLines::default();
