@@ -1,5 +1,5 @@
-//! One poll for a function: receive → invoke → delete the records that are done. An event source mapping, the pollers of
-//! `redeliver work` and the model do the same.
+//! One poll for a function: receive → invoke → delete the records that are done. An event source mapping, the pollers
+//! of `redeliver work` and the model do the same.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The exit codes of `redeliver`: one list for all commands. It is here since the journal of a redrive records the code of
-//! each run. `docs/exit-codes.md` has the same list, and which command ends with which.
+//! The exit codes of `redeliver`: one list for all commands. It is here since the journal of a redrive records the code
+//! of each run. `docs/exit-codes.md` has the same list, and which command ends with which.
 
 /// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,8 +7,8 @@
 pub enum ExitCode {
     /// Everything is done, and nothing needs attention.
     Done = 0,
-    /// The command failed, for example at a file, a setting, a queue or AWS. It has printed the reason, and the report of
-    /// what it had done before.
+    /// The command failed, for example at a file, a setting, a queue or AWS. It has printed the reason, and the report
+    /// of what it had done before.
     Failed = 1,
     /// The arguments cannot be used. Nothing was begun. Also clap's own code.
     Usage = 2,
@@ -22,7 +22,7 @@ pub enum ExitCode {
     NewCause = 6,
     /// SQS deletes dead letters soon (`audit`).
     DeletedSoon = 7,
-    /// What was named is not there: a message, a group, an event source mapping.
+    /// The message, the group or the event source mapping that was named is not there.
     NotThere = 8,
     /// Messages were sent and not deleted, so they are in both queues until the same command has run again (`redrive`).
     InBothQueues = 9,

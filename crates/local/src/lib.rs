@@ -1,8 +1,8 @@
 //! `redeliver local`: the whole retry loop on a file of messages, with the functions' own code.
 //!
-//! The input is read in [`Chunks`], so that memory does not grow with it. [`run_in_memory`] runs the loop in virtual time
-//! on an SQS in memory, [`run_at_endpoint`] in real time on queues of its own at an SQS-compatible endpoint. Both return a
-//! [`RunReport`].
+//! The input is read in [`Chunks`], so that memory does not grow with it. [`run_in_memory`] runs the loop in virtual
+//! time on an SQS in memory, [`run_at_endpoint`] in real time on queues of its own at an SQS-compatible endpoint. Both
+//! return a [`RunReport`].
 
 mod at_endpoint;
 mod in_memory;

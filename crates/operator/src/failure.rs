@@ -11,8 +11,8 @@ use crate::Failure;
 pub struct UsageError(String);
 
 impl UsageError {
-    pub fn new(sentence: impl ToString) -> Self {
-        Self(sentence.to_string())
+    pub fn new(sentence: impl Into<String>) -> Self {
+        Self(sentence.into())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sends a file of messages ([`FileToSend`]): lines are read and checked ([`Rules`]), packed into batches, sent
-//! ([`Sender`]), and recorded in a [`Journal`] once they are confirmed, so that a second run continues where the first one
-//! ended.
+//! ([`Sender`]), and recorded in a [`Journal`] once they are confirmed, so that a second run continues where the first
+//! one ended.
 
 mod batches;
 mod confirmed;

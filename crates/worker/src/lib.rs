@@ -2,9 +2,10 @@
 //! Lambda.
 //!
 //! [`run`] prepares everything before it receives anything. Then a poller does for each function what an event source
-//! mapping does in Lambda. After a stop it receives no more, and finishes what it has received. A receive under way is not
-//! cancelled, since SQS may be handing out messages in that moment. These are handled, too: their only receive on the
-//! source queue is spent (`maxReceiveCount` 1), so SQS would move them to the intermediate DLQ as if they had failed.
+//! mapping does in Lambda. After a stop it receives no more, and finishes what it has received. A receive under way is
+//! not cancelled, since SQS may be handing out messages in that moment. These are handled, too: their only receive on
+//! the source queue is spent (`maxReceiveCount` 1), so SQS would move them to the intermediate DLQ as if they had
+//! failed.
 
 mod functions;
 mod health;
@@ -40,7 +41,7 @@ use otlp::SpanExport;
 use prepared::{Prepared, prepare};
 use server::{HealthServer, Shown};
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Everything that was received is handled.
@@ -122,7 +123,8 @@ async fn poll_until_signal(
         Either::Left(_) => return Ending::Finished,
         Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
     }
-    // From here on nothing is received. A poller ends when its receive is answered and its batch is handled and deleted.
+    // From here on nothing is received. A poller ends when its receive is answered and its batch is handled and
+    // deleted.
     stop.request();
     let cancelled = async {
         match select(pin!(signals.next()), pin!(SystemClock.sleep(shutdown))).await {

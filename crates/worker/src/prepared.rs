@@ -45,8 +45,8 @@ pub(crate) struct Prepared {
 
 /// Reads the settings, finds and checks the queues, and makes a poller for each function.
 pub(crate) async fn prepare(options: &Options, stop: &Stop) -> Result<Prepared, StartError> {
-    // Checks that need no request come first: settings, queue names, queue attributes. A process that cannot work must not
-    // receive a single message, since each message on the source queue has only one receive.
+    // Checks that need no request come first: settings, queue names, queue attributes. A process that cannot work must
+    // not receive a single message, since each message on the source queue has only one receive.
     let settings = Settings::read(options)?;
     let named = settings.queues(options.limits.invocation);
     named.check_distinct()?;
@@ -98,7 +98,7 @@ impl Prepared {
     }
 }
 
-/// What the functions are made of, and those that are made.
+/// The parts of the functions, and the pollers that are ready.
 struct Preparation<'a> {
     options: &'a Options,
     config: SdkConfig,

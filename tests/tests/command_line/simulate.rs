@@ -9,12 +9,12 @@ fn simulate(policy: &Scratch, more: &[&str]) -> Output {
     redeliver(&[&["simulate", "--policy", policy.name()], more].concat())
 }
 
-/// What it says of wrong usage.
+/// Its message about wrong usage.
 fn refused(policy: &Scratch, more: &[&str]) -> String {
     ended_with(2, policy, more)
 }
 
-/// What it says of a file that it cannot use.
+/// Its message about a file that it cannot use.
 fn failed(policy: &Scratch, more: &[&str]) -> String {
     ended_with(1, policy, more)
 }

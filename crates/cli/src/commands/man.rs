@@ -33,7 +33,7 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Failure> {
     let directory = arguments.directory.display();
     if arguments.directory.is_file() {
-        return Err(UsageError::new(format_args!("{directory} is a file; name a directory")).into());
+        return Err(UsageError::new(format!("{directory} is a file; name a directory")).into());
     }
     write(&arguments.directory, command)?;
     Ok(ExitCode::Done)

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::report::DlqState;
 use super::*;
+use crate::ExitCode;
 use crate::permissions;
 use crate::queues::Connection;
 

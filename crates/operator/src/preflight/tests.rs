@@ -47,7 +47,7 @@ async fn a_stack_that_is_not_deployed_is_not_paused() {
     let found = look(&connection(&endpoint), "p", None).await.unwrap();
     assert_eq!(
         (found.exit_code(), found),
-        (0, Preflight { paused: Some(Vec::new()), ..Preflight::default() })
+        (ExitCode::Done, Preflight { paused: Some(Vec::new()), ..Preflight::default() })
     );
 }
 

@@ -9,6 +9,7 @@ use std::io;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use crate::ExitCode;
 use crate::message_file::Form;
 use futures_util::stream;
 use redeliver_core::message::Timestamp;
@@ -34,7 +35,7 @@ fn valid_lines_are_sent_in_full_batches_and_the_others_are_told_with_their_numbe
     let mut journal = journal();
     let summary = world.send(&input, &mut journal);
     assert_eq!(summary, Summary { sent: 21, invalid: 3, ..Summary::default() });
-    assert_eq!(summary.exit_code(), ExitCode::Failed);
+    assert_eq!(summary.exit_code(), ExitCode::NotAllDone);
     assert_eq!(world.sqs.requests()["SendMessageBatch"], 3);
     let problems = world.problems();
     assert!(problems[0].starts_with("21: INVALID_MESSAGE_FORMAT "), "{problems:?}");
@@ -96,7 +97,7 @@ fn a_queue_that_confirms_nothing_ends_the_send() {
     world.fail(Scope::Request, When::Chance(1.0), Injection::Sender);
     let summary = world.send(&messages(10_000), &mut journal());
     assert_eq!(summary.stopped, Some(Stopped::Refused("refused (InvalidParameterValue)".to_owned())));
-    assert_eq!((summary.sent, summary.exit_code()), (0, ExitCode::NotAllDone));
+    assert_eq!((summary.sent, summary.exit_code()), (0, ExitCode::Failed));
     assert!(summary.unconfirmed < 200, "{summary:?}");
 }
 
@@ -135,11 +136,11 @@ fn an_input_that_cannot_be_read_on_is_no_end() {
     let steps: Vec<_> = Rules::default().steps(io::BufReader::new(input)).collect();
     let none = None::<&mut Journal<Vec<u8>>>;
     let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));
-    assert_eq!((summary.sent, summary.exit_code()), (3, ExitCode::NotAllDone));
+    assert_eq!((summary.sent, summary.exit_code()), (3, ExitCode::Failed));
     assert!(matches!(summary.stopped, Some(Stopped::Unreadable(_))), "{summary:?}");
     // A reader that died says nothing at all.
     let steps: Vec<_> = Rules::default().steps(messages(3).as_bytes()).take(3).collect();
     let none = None::<&mut Journal<Vec<u8>>>;
     let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));
-    assert_eq!((summary.sent, summary.exit_code()), (3, ExitCode::NotAllDone));
+    assert_eq!((summary.sent, summary.exit_code()), (3, ExitCode::Failed));
 }

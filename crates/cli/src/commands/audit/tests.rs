@@ -46,6 +46,8 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
     assert_eq!(exit_code(&new), ExitCode::NewCause, "the next run ends with 7");
     let missing = Audited { missing: vec!["no message …".to_owned()], ..audited(&empty) };
     assert_eq!(exit_code(&missing), ExitCode::NotThere);
+    let interrupted = AuditReport { interrupted: true, ..incomplete(found.clone()) };
+    assert_eq!(code(&interrupted), ExitCode::Interrupted);
     // `head` has seen enough, and so has a caller that asked for ten.
     let closed = Audited { output_closed: true, ..audited(&incomplete(found.clone())) };
     assert_eq!(exit_code(&closed), ExitCode::Found);
@@ -80,9 +82,9 @@ fn the_help_has_examples_and_exit_codes() {
     for expected in [
         "Examples:",
         "Exit codes:",
-        "  0  no dead letters that",
-        "  4  not all of the queue",
-        "  7  SQS deletes",
+        "  0    no matching dead letters",
+        "  4    not all of the queue",
+        "  7    SQS deletes",
     ] {
         assert!(help.contains(expected), "{help}");
     }

@@ -64,7 +64,7 @@ pub(super) fn read_setup(arguments: &Arguments) -> Result<(Setup, Box<dyn Write>
 
 /// An option that does not go with the others.
 fn wrong(name: impl Display, reason: impl Display) -> Failure {
-    UsageError::new(format_args!("{name}: {reason}")).into()
+    UsageError::new(format!("{name}: {reason}")).into()
 }
 
 /// The function prints to standard error: standard output has the report.

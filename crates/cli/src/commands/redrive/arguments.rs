@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use redeliver_operator::UsageError;
 use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::plain_args::PlainArguments;

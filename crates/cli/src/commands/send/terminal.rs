@@ -1,4 +1,4 @@
-//! What a send prints while it runs.
+//! The output of a send while it runs.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

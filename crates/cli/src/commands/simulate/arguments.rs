@@ -183,7 +183,7 @@ impl Arguments {
         }
         let is_fifo = self.strategy.definition().is_fifo;
         if is_fifo && groups.is_none() {
-            return Err(UsageError::new(format_args!(
+            return Err(UsageError::new(format!(
                 "--strategy {}: give --groups N, the number of message groups: each has an order of its own, and waits \
                  behind its failed message. --groups 1 is one order for all messages",
                 self.strategy
@@ -191,7 +191,7 @@ impl Arguments {
             .into());
         }
         if is_fifo && !self.batching_window.is_zero() {
-            return Err(UsageError::new(format_args!(
+            return Err(UsageError::new(format!(
                 "--batching-window: leave it out with --strategy {}, since Lambda has no batching window for FIFO queues",
                 self.strategy
             ))
