@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use crate::tools::Failure;
+use crate::tools::{Failure, read, write};
 
 /// Replaces the copy in this folder by these files and folders of `from`, changed by `edit`. A file that is as it was
 /// in the last copy keeps its time.
@@ -25,6 +25,17 @@ pub(crate) fn renew(
     keep_times(copy, &newer)?;
     remove(copy)?;
     fs::rename(&newer, copy).map_err(|error| Failure(format!("{}: {error}", copy.display())))
+}
+
+/// Gives our crates in the copy another version: else Cargo would take what it builds there for the real ones.
+///
+/// # Errors
+/// The manifest cannot be read or written.
+pub(crate) fn set_version(copy: &Path, suffix: &str) -> Result<(), Failure> {
+    let manifest = copy.join("Cargo.toml");
+    let version = concat!("version = \"", env!("CARGO_PKG_VERSION"));
+    let text = read(&manifest)?.replace(&format!("{version}\""), &format!("{version}-{suffix}\""));
+    write(&manifest, &text)
 }
 
 /// Copies a file, or a folder with all that is in it.
@@ -74,7 +85,6 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
-    use crate::tools::write;
 
     #[test]
     fn only_what_has_changed_is_new() {

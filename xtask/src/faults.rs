@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::copy::{copy_all, renew};
+use crate::copy::{copy_all, renew, set_version};
 use crate::faults::bugs::{Bug, read_bugs};
 use crate::faults::edit::{Planted, plant};
 use crate::tools::{Failure, cargo, read, root, run, shown, side_by_side, target_dir, write};
@@ -72,10 +72,7 @@ fn plant_in_copy(copy: &Path, bugs: &[Bug]) -> Result<(), Failure> {
         return Err(Failure(format!("{}: no program is called faults", manifest.display())));
     }
     write(&manifest, &renamed)?;
-    // Another version: else Cargo would take what is built here for the real crates.
-    let manifest = copy.join("Cargo.toml");
-    let version = concat!("version = \"", env!("CARGO_PKG_VERSION"));
-    write(&manifest, &read(&manifest)?.replace(&format!("{version}\""), &format!("{version}-planted\"")))
+    set_version(copy, "planted")
 }
 
 /// Runs the simulator with each bug awake.

@@ -16,6 +16,7 @@ mod guarantees;
 mod instructions;
 #[cfg(test)]
 mod layers;
+mod mutants;
 mod npm;
 mod packages;
 mod readme;
@@ -134,6 +135,11 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Change code in small ways, one at a time, and demand that a unit test of its crate fails: cargo-mutants, for people.
+    ///
+    /// Each change takes a build and a run of the crate's tests: a few hundred in an hour.
+    /// Examples: `cargo xtask mutants crates/core/src/decide/due.rs`, `cargo xtask mutants --since origin/main`
+    Mutants(mutants::Arguments),
     /// Build the pages of docs/SUMMARY.md as a site, with a search: target/docs/site/index.html.
     ///
     /// The first time it compiles mdBook, which takes a minute or two.
@@ -188,6 +194,7 @@ fn main() -> ExitCode {
         Task::DeployLocal { arguments } => deploy_local(&arguments),
         Task::Faults { planted: true, .. } => faults::planted(),
         Task::Faults { planted: false, arguments } => faults::faults(&arguments),
+        Task::Mutants(arguments) => mutants::mutants(&arguments),
         Task::Docs => docs::docs(),
         Task::Packages => packages::build(),
         Task::ReleaseNotes { tag } => release::release_notes(&tag),
