@@ -106,7 +106,7 @@ fn edits(parsed: &Crate, function: &Function, bugs: &[&Bug], failures: &mut Vec<
     edits
 }
 
-/// What the bug does before the body: its other arguments, and its statements.
+/// The statements of a bug that stand before the body: those for its other arguments, then its own.
 fn first_statements(parsed: &Crate, function: &Function, bug: &Bug, failures: &mut Vec<String>) -> String {
     let is_active = is_active(parsed, bug);
     let mut statements = String::from("\n");
@@ -338,7 +338,7 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
     }
 
     #[test]
-    fn code_that_is_not_found_once_is_said_with_its_place() {
+    fn missing_or_repeated_code_is_reported_with_its_function_and_lines() {
         let place = "bugs.toml: a: `ports::Fault::may_be_done` (crates/core/src/ports.rs:2)";
         for (before, why) in [
             ("made", "has the code of `before` 4 times, in lines 3, 5, 5, 6: take more of it"),
@@ -360,7 +360,7 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
 
     /// The build of the simulator takes minutes: a rename says here which entries it breaks.
     #[test]
-    fn each_bug_has_its_place_in_the_sources_of_today() {
+    fn every_entry_finds_its_function_and_its_code() {
         let bugs = read_bugs(root()).unwrap_or_else(|Failure(why)| panic!("{why}"));
         let planted = plant(root(), &bugs).unwrap_or_else(|Failure(why)| panic!("{why}"));
         assert!(planted.iter().all(|file| syn::parse_file(&file.text).is_ok()));

@@ -42,7 +42,7 @@ pub(super) struct Function {
     pub(super) is_async: bool,
     /// Its `const`.
     pub(super) constness: Option<Range<usize>>,
-    /// What is between the braces.
+    /// The range between the braces.
     pub(super) body: Range<usize>,
 }
 

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn code_without_a_single_place_is_told_by_what_there_is() {
+    fn missing_or_repeated_code_is_reported_with_its_places() {
         let found = |wanted| find_once("if a { a + 1 }", wanted).unwrap_err();
         assert_eq!(found("a"), NotOnce::Repeated(vec![3..4, 7..8]));
         assert_eq!(found("a + 2"), NotOnce::OnlyBeginning { tokens: "a +".to_owned(), place: 7..10 });
