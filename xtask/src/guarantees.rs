@@ -65,3 +65,11 @@ fn as_much_is_simulated_as_the_page_says() {
     let said = format!("until {SIMULATION_CHANGES} changes are checked");
     assert!(page.replace(',', "").contains(&said), "{said}");
 }
+
+#[test]
+fn as_many_bugs_are_planted_as_the_page_says() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let bugs: toml::Table = toml::from_str(&read("tests/simulation/planted/bugs.toml")).unwrap();
+    let said = format!("the simulator must catch each of {}.", bugs["bug"].as_array().unwrap().len());
+    assert!(read("docs/guarantees.md").contains(&said), "{said}");
+}
