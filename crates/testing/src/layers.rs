@@ -84,6 +84,7 @@ mod tests {
         for folder in ["pages", "tests"] {
             fs::create_dir(src.path().join(folder)).unwrap();
         }
+        #[expect(clippy::disallowed_methods, reason = "the folder is the test's own")]
         let write = |file: &str, source: &str| fs::write(src.path().join(file), source).unwrap();
         write("lib.rs", "use crate::pages;");
         write("url.rs", "");
