@@ -2,7 +2,6 @@
 
 mod apply_args;
 pub mod audit;
-mod backup;
 pub mod check;
 pub mod completions;
 mod exec;

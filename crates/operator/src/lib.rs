@@ -9,6 +9,7 @@
 
 pub mod archive;
 pub mod audit;
+pub mod backup_place;
 pub mod check;
 pub mod dead_letter;
 pub mod dead_letter_source;

@@ -8,6 +8,7 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::purge::{Purge, Purged};
 use redeliver_operator::archive::BucketOwnerArgs;
+use redeliver_operator::backup_place::BackupPlace;
 use redeliver_operator::queues::{DeadLetterQueue, account};
 use redeliver_operator::sentences::{
     incompleteness, not_judged_in_words, picked_without_members, still_hidden,
@@ -20,7 +21,6 @@ use redeliver_operator::{ExitCode, Failure, UsageError};
 
 use crate::commands::apply_args::ApplyArgs;
 use crate::commands::audit::groups_for_people;
-use crate::commands::backup::BackupPlace;
 use crate::commands::selection_args::SelectionArgs;
 
 /// Delete selected dead letters, each after it is written to a backup file.

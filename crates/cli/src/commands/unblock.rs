@@ -8,6 +8,7 @@ use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 use redeliver_dead_letters::blocked::{BlockedGroup, Decision, Outcome, Unblocked, unblock};
 use redeliver_operator::archive::BucketOwnerArgs;
+use redeliver_operator::backup_place::{Backup, BackupPlace};
 use redeliver_operator::queues::{Connection, OneQueue, QueueAddress, account};
 use redeliver_operator::sentences::still_hidden;
 use redeliver_operator::status::blocked_table;
@@ -17,7 +18,6 @@ use redeliver_operator::terminal::units::counted;
 use redeliver_operator::{ExitCode, Failure, UsageError};
 
 use super::apply_args::ApplyArgs;
-use super::backup::{Backup, BackupPlace};
 
 /// List the blocked groups of an ordered queue; call their first message again, or take it out.
 ///

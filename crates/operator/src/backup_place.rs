@@ -10,9 +10,10 @@ use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::archive_bucket::BucketBackup;
 use redeliver_dead_letters::purge::BackupWriter;
 use redeliver_dead_letters::{Archive, DeadLetterRecord};
-use redeliver_operator::Failure;
-use redeliver_operator::archive::{ArchiveUri, BucketOwnerArgs};
-use redeliver_operator::queues::Connection;
+
+use crate::Failure;
+use crate::archive::{ArchiveUri, BucketOwnerArgs};
+use crate::queues::Connection;
 
 /// A file that does not exist yet, or an archive.
 pub enum BackupPlace {
