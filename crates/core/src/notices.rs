@@ -104,7 +104,8 @@ impl<N: Notifier> Notices<N> {
     /// Sends the notices that these deaths make due, until `end`, and those that were refused before.
     ///
     /// Never fails: what there is no time for waits for the next batch. After a refusal, the observer gets an event, and
-    /// all that are due wait for the first batch after a pause of one minute. A refusal without an answer may have been carried out, so that a notice can come twice.
+    /// all that are due wait for the first batch after a pause of one minute. A refusal without an answer may have been
+    /// carried out, so that a notice can come twice.
     pub async fn notify<C: Clock, O: Observer>(
         &self,
         deaths: &[DeathNotice],
