@@ -62,7 +62,7 @@ pub async fn switch_readers(
     wanted: Wanted,
     applied: bool,
 ) -> Result<Switched, Failure> {
-    // All mappings are read before any is changed: exit code 2 promises that nothing was.
+    // All mappings are read before any is changed: exit code 1 promises that nothing was.
     let Found { readings, without_mapping } = find(queues, connection, all).await?;
     let is_there = readings.iter().all(|reading| reading.mapping.state == wanted.state());
     let outcomes = if applied && !readings.is_empty() {

@@ -142,7 +142,7 @@ async fn save_from_a_bucket_of_another_account_is_refused_unless_it_is_named() {
     stub.set_accounts(OTHER, Some(CALLER));
     for command in [&save[..], &save[..4]] {
         let refused = output(&stub, folder.path(), command).await;
-        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
         let hint = "AccessDenied; if the bucket is another account's, name that with --bucket-owner";
         assert!(stderr(&refused).contains(hint), "{}", stderr(&refused));
     }
@@ -150,7 +150,7 @@ async fn save_from_a_bucket_of_another_account_is_refused_unless_it_is_named() {
 
     stub.set_accounts(OTHER, None);
     let unknown = output(&stub, folder.path(), &save).await;
-    assert_eq!(unknown.status.code(), Some(2), "{}", stderr(&unknown));
+    assert_eq!(unknown.status.code(), Some(1), "{}", stderr(&unknown));
     let sentence =
         "STS does not say which account is yours, so --save does not know that the bucket is: name its owner";
     assert!(stderr(&unknown).contains(sentence), "{}", stderr(&unknown));
@@ -189,7 +189,7 @@ async fn a_file_that_was_moved_with_its_journal_is_not_sent_again() {
     assert_eq!((&again["sent"], &again["deleted_only"]), (&0.into(), &3.into()), "{again}");
 
     let elsewhere = run(redrive(&moved, &queue.replace("/orders", "/payments"))).await;
-    assert_eq!(elsewhere.status.code(), Some(2), "{}", stderr(&elsewhere));
+    assert_eq!(elsewhere.status.code(), Some(1), "{}", stderr(&elsewhere));
     let first = format!("belongs to another redrive, to arn:aws:sqs:{REGION}:000000000000:orders, ");
     assert!(stderr(&elsewhere).contains(&first), "{}", stderr(&elsewhere));
     assert!(

@@ -83,7 +83,7 @@ fn try_program(program: &Path, folder: &Path) -> Result<(), Failure> {
     let mut job = redeliver(&["local"]);
     let report = output(job.arg(&messages).args(MAIN_JOB))?;
     prints(&crate::tools::read(&root().join("README.md"))?, &report)?;
-    let check = said(redeliver(&["check"]).arg(&messages), 1)?;
+    let check = said(redeliver(&["check"]).arg(&messages), 3)?;
     prints(&check, "messages.jsonl:19: INVALID_MESSAGE_SCHEMA /metadata is missing")?;
     let filter = format!(".error_type == \"{CODE}\"");
     let audit = said(&mut redeliver(&["audit", "dead.jsonl", "--where", &filter]), 3)?;

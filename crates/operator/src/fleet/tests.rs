@@ -354,7 +354,7 @@ async fn a_region_that_lets_nobody_in_does_not_hide_the_others() {
     assert_eq!((fleet.dlqs.len(), fleet.regions.len(), fleet.problems.len()), (1, 1, 5));
     assert_eq!(fleet.exit_code(), ExitCode::Incomplete);
     let nothing = looked(&[&closed]).await;
-    assert_eq!(nothing.regions, [], "which is an error, with exit code 2");
+    assert_eq!(nothing.regions, [], "which is an error, with exit code 1");
 }
 
 #[test]

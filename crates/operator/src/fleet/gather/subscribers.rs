@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(with_dlq(&DescribeSubscriberOutput::builder().name("large-orders").build()), None);
     }
 
-    /// Without this every run in such a region would end with exit code 1, and its user could do nothing about it.
+    /// Without this every run in such a region would end with exit code 4, and its user could do nothing about it.
     #[tokio::test]
     async fn a_region_without_an_endpoint_of_the_service_has_no_subscribers() {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
