@@ -1,4 +1,22 @@
 //! The user's own function, in any language, as the target: its runtime is a child process and uses our Runtime API.
+//!
+//! ```text
+//!    Lambda's Runtime API
+//!       ▲  next, response: the batch
+//!       │  forwarded: the first init error, extensions, telemetry
+//!    /opt/redeliver, the message-processor ──► SQS: hand-offs, re-sends, verdicts
+//!    the function's Runtime API, at a port of 127.0.0.1
+//!       ▲  next, response, error: one invocation of the handler
+//!       │
+//!    the runtime (python3 …, node …, java …): a child process in a process group of its own
+//! ```
+//!
+//! A call that the deadline cuts off ends its process and that process's Runtime API; the next call starts a new one. A
+//! process that is still starting is kept. If the first start fails, Lambda gets the runtime's init error, and the
+//! message-processor ends with its exit code; later failed starts fail their messages as `unavailable`.
+//!
+//! Other facts of Lambda (the function's ARN, the trace, events of other services, the end of a SnapStart restore) come
+//! through [`Guest`].
 
 mod answer;
 mod event;

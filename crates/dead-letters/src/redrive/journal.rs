@@ -1,4 +1,7 @@
 //! The journal of a redrive, on disk before anything depends on it, so that a second run can finish the job.
+//!
+//! A line before a send says that it may happen, a line after it that it is confirmed, and only then is the dead letter
+//! deleted. The next run deletes what was sent, sends what was not, and counts what may have been sent twice.
 
 use std::collections::HashMap;
 use std::fs::File;
