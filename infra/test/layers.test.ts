@@ -8,7 +8,8 @@ const LIB = join(__dirname, '../lib');
 /** The files of lib, a layer a line, from the bottom up. A file imports from its own layer and from those below. */
 const LAYERS = [
   // Values, and rules on one of them.
-  'backoff choices environment metrics names nearest package-files policy props-error queue-key range region',
+  'backoff choices environment metrics names nearest package-files patterns policy props-error queue-key range ' +
+    'region',
   'schemas shape user-function vpc',
   // The props as they are given, and as plain values.
   'existing-queue notify producers retry-policy secret-parameter sigv4 target',

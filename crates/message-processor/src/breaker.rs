@@ -15,8 +15,8 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Observer};
 
-use super::MessageProcessor;
-use super::calls::{Outcome, timeout};
+use crate::MessageProcessor;
+use crate::outcome::{Outcome, timeout};
 
 /// A held message's report about its target is trusted for this long after its re-send: the longest delay, and as long
 /// again on the queue.

@@ -8,7 +8,7 @@ use futures_util::future::{Either, pending};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::accepted::{Accepted, FailedMessage};
-use redeliver_core::decide::breaker::{Hold, HoldReason, PATIENCE, Patience};
+use redeliver_core::decide::breaker::{HoldReason, PATIENCE, Patience};
 use redeliver_core::decide::immediate_retries;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
@@ -18,68 +18,16 @@ use redeliver_core::message::{Confirmed, Timestamp};
 use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::SpanContext;
 
-use super::MessageProcessor;
-use super::breaker::{Asked, Permitted};
-use super::spans::{CallUnderWay, Spans, Traced};
-use super::turns::Turns;
-
-/// The outcome of one call.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    Success,
-    Failure(HandlerError),
-    /// A failure that may be an outage: the message is held if the circuit is open when all calls have ended.
-    Outage(HandlerError),
-    /// The calls' end came before it was started.
-    NotStarted,
-    /// The message was not called, or its own call found the target down or busy.
-    Held {
-        hold: Hold,
-        error: Option<HandlerError>,
-    },
-}
+use crate::MessageProcessor;
+use crate::breaker::{Asked, Permitted};
+use crate::outcome::{Call, Outcome, held_for};
+use crate::spans::{CallUnderWay, Spans, Traced};
+use crate::turns::Turns;
 
 /// Before all calls are cut off, so that an immediate retry can be abandoned in time.
 const CUT_OFF: Duration = Duration::from_millis(100);
 /// Interval between checks of a breaker that another batch keeps waiting.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-
-/// An outcome, and the time that the target took, immediate retries included.
-#[derive(Debug)]
-pub(super) struct Call {
-    pub(super) outcome: Outcome,
-    /// `None` if the target was not called.
-    pub(super) started: Option<Timestamp>,
-    pub(super) seconds: f64,
-}
-
-impl Call {
-    pub(super) fn not_made(outcome: Outcome) -> Self {
-        Self { outcome, started: None, seconds: 0.0 }
-    }
-
-    pub(super) fn duration(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds)
-    }
-}
-
-/// The error of a call that was cut off at the invocation's end.
-pub(super) fn timeout() -> HandlerError {
-    HandlerError::transient("Timeout", "the target did not answer before the invocation's end")
-}
-
-/// The number of messages that were held for this reason, and the earliest time of it.
-pub(super) fn held_for<'a>(
-    reason: HoldReason,
-    outcomes: impl Iterator<Item = &'a Outcome> + Clone,
-) -> Option<(u32, Timestamp)> {
-    let since = outcomes.filter_map(|outcome| match outcome {
-        Outcome::Held { hold, .. } if hold.reason == reason => Some(hold.since),
-        _ => None,
-    });
-    let messages = u32::try_from(since.clone().count()).unwrap_or(u32::MAX);
-    Some((messages, since.min()?))
-}
 
 impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// Calls the handler for every message, `max_concurrency` at a time, as far as the circuit breaker permits. A

@@ -25,6 +25,7 @@ mod breaker;
 mod calls;
 mod on_aws;
 mod order;
+mod outcome;
 mod spans;
 mod turns;
 

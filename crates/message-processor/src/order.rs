@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use redeliver_core::accepted::Accepted;
 
-use super::MessageProcessor;
-use super::calls::Outcome;
+use crate::MessageProcessor;
+use crate::outcome::Outcome;
 
 /// The groups of a batch. A message is called only after the target has processed all that come before it in its group:
 /// after the first failure or hold, the rest of the group goes back to the queue. A message without a group waits for none.

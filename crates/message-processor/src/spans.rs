@@ -12,8 +12,8 @@ use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::messaging::{self, Process};
 use redeliver_core::trace::{Attempt, CallSpan, Link, Span, SpanContext, SpanEvent, TraceContext, Tracer};
 
-use super::MessageProcessor;
-use super::calls::{Call, Outcome, held_for};
+use crate::MessageProcessor;
+use crate::outcome::{Call, Outcome, held_for};
 
 /// The spans of a batch, if spans are written.
 pub(super) struct Spans<'a> {

@@ -8,10 +8,10 @@ use redeliver_core::deliver::until;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 
-use super::MessageProcessor;
-use super::breaker::{Asked, Permitted};
-use super::calls::{Call, Outcome, timeout};
-use super::order::Order;
+use crate::MessageProcessor;
+use crate::breaker::{Asked, Permitted};
+use crate::order::Order;
+use crate::outcome::{Call, Outcome, timeout};
 
 /// A message of the batch, from its turn to its outcome.
 enum Slot {

@@ -119,12 +119,19 @@ mod tests {
             "policy trace",
             "handler ports",
             "deliver failure",
-            "archive arrival",
+            "archive arrival polling",
             "accepted notices",
             "decide",
             "async_retry blocked redelivery",
             "strategy",
         ];
         assert_eq!(first_import_up(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/src"), &floors), None);
+    }
+
+    #[test]
+    fn a_module_of_the_message_processor_imports_only_from_floors_below() {
+        let floors = ["outcome", "breaker order spans", "turns", "calls", "on_aws"];
+        let src = concat!(env!("CARGO_MANIFEST_DIR"), "/../message-processor/src");
+        assert_eq!(first_import_up(src, &floors), None);
     }
 }

@@ -1,0 +1,60 @@
+//! What became of the calls of a batch.
+
+use std::time::Duration;
+
+use redeliver_core::decide::breaker::{Hold, HoldReason};
+use redeliver_core::handler::HandlerError;
+use redeliver_core::message::Timestamp;
+
+/// The outcome of one call.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Success,
+    Failure(HandlerError),
+    /// A failure that may be an outage: the message is held if the circuit is open when all calls have ended.
+    Outage(HandlerError),
+    /// The calls' end came before it was started.
+    NotStarted,
+    /// The message was not called, or its own call found the target down or busy.
+    Held {
+        hold: Hold,
+        error: Option<HandlerError>,
+    },
+}
+
+/// An outcome, and the time that the target took, immediate retries included.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) outcome: Outcome,
+    /// `None` if the target was not called.
+    pub(super) started: Option<Timestamp>,
+    pub(super) seconds: f64,
+}
+
+impl Call {
+    pub(super) fn not_made(outcome: Outcome) -> Self {
+        Self { outcome, started: None, seconds: 0.0 }
+    }
+
+    pub(super) fn duration(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+}
+
+/// The error of a call that was cut off at the invocation's end.
+pub(super) fn timeout() -> HandlerError {
+    HandlerError::transient("Timeout", "the target did not answer before the invocation's end")
+}
+
+/// The number of messages that were held for this reason, and the earliest time of it.
+pub(super) fn held_for<'a>(
+    reason: HoldReason,
+    outcomes: impl Iterator<Item = &'a Outcome> + Clone,
+) -> Option<(u32, Timestamp)> {
+    let since = outcomes.filter_map(|outcome| match outcome {
+        Outcome::Held { hold, .. } if hold.reason == reason => Some(hold.since),
+        _ => None,
+    });
+    let messages = u32::try_from(since.clone().count()).unwrap_or(u32::MAX);
+    Some((messages, since.min()?))
+}
