@@ -2,11 +2,18 @@
 
 use std::sync::Arc;
 
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Retrieve, Uri, ValidationError, ValidationOptions, Validator};
+use regex::RegexBuilder;
 use serde_json::Value;
 
 use crate::reading::Document;
 use crate::{SchemaError, Violation, check, numeric};
+
+/// What a pattern may take when it is compiled: the default of `regex::RegexBuilder::size_limit`.
+const PATTERN_MIB_MAX: usize = 10;
+/// The bytes of a value or a place that an error quotes.
+const QUOTED_BYTES_MAX: usize = 200;
 
 /// Options to compile a schema.
 pub(crate) type Options<'a> = ValidationOptions<'a, Arc<dyn Retrieve>, Document>;
@@ -42,8 +49,8 @@ impl Schema {
 
     fn build(schema: &Value, options: Options<'_>) -> Result<Self, SchemaError> {
         // An engine that never backtracks: what a text costs follows from its length.
-        let options =
-            options.with_retriever(NoRemoteReferences).with_pattern_options(PatternOptions::regex());
+        let patterns = PatternOptions::regex().size_limit(PATTERN_MIB_MAX << 20);
+        let options = options.with_retriever(NoRemoteReferences).with_pattern_options(patterns);
         let validator = numeric::with_keywords(options, schema).build(schema);
         validator.map(Self).map_err(|error| SchemaError::NotASchema(describe(&error)))
     }
@@ -68,19 +75,49 @@ fn read(text: &str) -> Result<Value, SchemaError> {
 }
 
 fn describe(error: &ValidationError<'_>) -> String {
-    let pointer = error.instance_path().as_str();
-    let rule = match error.instance().as_str().filter(|pattern| may_backtrack(pattern)) {
-        Some(_) => {
-            format!("{error}: look-around and back-references are not supported; write \"(?!x)\" as \"not\"")
-        }
-        None => error.to_string(),
+    let pointer = shortened(error.instance_path().as_str());
+    let value = error.instance().to_string();
+    let rule = match value.len() > QUOTED_BYTES_MAX {
+        true => error.masked_with(shortened(&value)).to_string(),
+        false => error.to_string(),
+    };
+    let rule = match why_not_a_regex(error) {
+        Some(why) => format!("{rule}: {why}"),
+        None => rule,
     };
     if pointer.is_empty() { rule } else { format!("{pointer}: {rule}") }
+}
+
+/// The reason why the engine refuses a regular expression that is not simply misspelt.
+fn why_not_a_regex(error: &ValidationError<'_>) -> Option<String> {
+    let pattern = error.instance().as_str()?;
+    if may_backtrack(pattern) {
+        let why = "look-around and back-references are not supported; write \"(?!x)\" as \"not\"";
+        return Some(why.to_owned());
+    }
+    let is_of_regex =
+        matches!(error.kind(), ValidationErrorKind::Format { format } if format.as_str() == "regex");
+    // The validator says only that it is none.
+    let compiled = || RegexBuilder::new(pattern).size_limit(PATTERN_MIB_MAX << 20).build();
+    (is_of_regex && matches!(compiled(), Err(regex::Error::CompiledTooBig(_)))).then(|| {
+        format!(
+            "it takes more than {PATTERN_MIB_MAX} MiB when it is compiled; write long counts as maxLength"
+        )
+    })
 }
 
 /// True if a text has the signs of a regular expression that the engine does not support.
 fn may_backtrack(pattern: &str) -> bool {
     ["(?=", "(?!", "(?<=", "(?<!", r"\1", r"\2", r"\k<"].iter().any(|sign| pattern.contains(sign))
+}
+
+/// The beginning of a text.
+fn shortened(text: &str) -> String {
+    if text.len() <= QUOTED_BYTES_MAX {
+        return text.to_owned();
+    }
+    let quote = if text.starts_with('"') { "\"" } else { "" };
+    format!("{}…{quote}", &text[..text.floor_char_boundary(QUOTED_BYTES_MAX)])
 }
 
 #[cfg(test)]

@@ -58,3 +58,31 @@ fn a_wrong_schema_is_refused_with_its_place_and_its_rule() {
         assert_eq!(error, SchemaError::NotASchema(words.to_owned()), "{schema}");
     }
 }
+
+/// A function that does not start must say why in its log.
+#[test]
+fn a_pattern_too_large_for_the_engine_is_refused_with_the_limit() {
+    let why = "it takes more than 10 MiB when it is compiled; write long counts as maxLength";
+    let refused = |schema: serde_json::Value| Schema::of(&schema).unwrap_err().to_string();
+    let of = |rule: String| SchemaError::NotASchema(rule).to_string();
+    assert_eq!(
+        refused(serde_json::json!({ "pattern": "^.{1,20000}$" })),
+        of(format!(r#"/pattern: "^.{{1,20000}}$" is not a "regex": {why}"#))
+    );
+    let long = "[a-z]?".repeat(200_000);
+    let quoted = &long[..199];
+    assert_eq!(
+        refused(serde_json::json!({ "properties": { "id": { "pattern": long } } })),
+        of(format!(r#"/properties/id/pattern: "{quoted}…" is not a "regex": {why}"#))
+    );
+}
+
+/// Otherwise the error is as long as the schema, on one line.
+#[test]
+fn a_long_value_of_a_wrong_schema_is_quoted_in_part() {
+    let long = "é".repeat(200_000);
+    let refused = Schema::of(&serde_json::json!({ "properties": { &long: { "type": &long } } })).unwrap_err();
+    let rule = "is not valid under any of the schemas listed in the 'anyOf' keyword";
+    let (place, quoted) = ("é".repeat(94), "é".repeat(99));
+    assert_eq!(refused, SchemaError::NotASchema(format!("/properties/{place}…: \"{quoted}…\" {rule}")));
+}
