@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::NaiveDate;
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use redeliver_core::archive::{Death, Layout, Prefix};
 use redeliver_core::deliver::settle_one;
@@ -296,7 +296,8 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
 /// The one line of an object without its line break, if it is a dead letter.
 fn line_of(content: &[u8]) -> Result<Vec<u8>, BadObject> {
     let mut text = Vec::new();
-    GzDecoder::new(content)
+    // All members: the first one alone would look like a whole object.
+    MultiGzDecoder::new(content)
         .take(LINE_BYTES_MAX as u64 + 1)
         .read_to_end(&mut text)
         .map_err(|_: io::Error| BadObject::NotGzip)?;

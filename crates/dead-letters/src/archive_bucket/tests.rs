@@ -112,8 +112,8 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
         let death = Death::new(at("2026-11-27T00:00:10Z") + TimeDelta::seconds(second), "c", "bad");
         layout.key(&death)
     };
-    let mut two = gzip(&line(2));
-    two.extend(gzip(&line(3)));
+    // As of two objects that were joined: what follows the first member must not be dropped in silence.
+    let two_members = [gzip(&line(2)), gzip(&line(3))].concat();
     let foreign_json = {
         use flate2::{Compression, write::GzEncoder};
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -123,6 +123,7 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
     put(&clock, &store, &key(0), b"CANARY".to_vec());
     put(&clock, &store, &key(1), gzip(&line(2))[..40].to_vec());
     put(&clock, &store, &key(2), foreign_json);
+    put(&clock, &store, &key(3), two_members);
     let other = format!("{}date=2026-11-27/README.txt", layout.days());
     put(&clock, &store, &other, b"CANARY".to_vec());
     let archive = archive(&store, &clock);
@@ -132,7 +133,12 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
     let left_out = clock.block_on(archive.read(found.deaths, &mut output, &|_| {})).unwrap();
     assert_eq!(lines(&output), [line(1)]);
     let not_gzip = "it is not gzip, or is cut off";
-    let expected = [(key(0), not_gzip), (key(1), not_gzip), (key(2), "it is JSON of another kind")];
+    let expected = [
+        (key(0), not_gzip),
+        (key(1), not_gzip),
+        (key(2), "it is JSON of another kind"),
+        (key(3), "it has more than one line"),
+    ];
     assert_eq!(left_out, expected.map(|(key, why)| LeftOut { key, why: why.to_owned() }));
 }
 
