@@ -71,15 +71,31 @@ pub struct LeftOut {
     pub why: String,
 }
 
+/// What to do without AWS credentials.
+pub const CREDENTIALS_ADVICE: &str = "set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
+                                      AWS_SECRET_ACCESS_KEY; with single sign-on run `aws sso login`, then \
+                                      `eval \"$(aws configure export-credentials --format env)\"`";
+
 /// A request that S3 did not carry out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{key}: {error}{}", advice(error, right))]
+#[error("{key}: {}", describe(error, right))]
 pub struct ArchiveError {
     /// A key, or the folder that was listed.
     key: String,
     error: EntryError,
     /// The right that the request needs.
     right: &'static str,
+}
+
+fn describe(error: &EntryError, right: &str) -> String {
+    // The two codes of `redeliver-aws` for a request that did not reach S3.
+    match error.code.as_str() {
+        "NoCredentials" => {
+            format!("no AWS credentials found, or they cannot be loaded: {CREDENTIALS_ADVICE}")
+        }
+        "Connect" => "no connection to S3: check the network, the region and --endpoint-url".to_owned(),
+        _ => format!("{error}{}", advice(error, right)),
+    }
 }
 
 fn advice(error: &EntryError, right: &str) -> String {

@@ -294,3 +294,22 @@ fn nothing_may_be_deleted_whose_object_was_refused_or_leaves_values_out() {
         kept(&store).unwrap_err().ends_with("could not be sent again from there: name a file with --backup")
     );
 }
+
+/// At night "refused (NoCredentials)" does not say what to do.
+#[test]
+fn a_request_without_credentials_or_a_connection_fails_with_what_to_do() {
+    let failed = |fault, code: &str| {
+        let error = EntryError::new(fault, code);
+        ArchiveError { key: "k".to_owned(), error, right: "s3:ListBucket" }.to_string()
+    };
+    assert_eq!(
+        failed(Fault::Sender, "NoCredentials"),
+        "k: no AWS credentials found, or they cannot be loaded: set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
+         AWS_SECRET_ACCESS_KEY; with single sign-on run `aws sso login`, then `eval \"$(aws configure export-credentials \
+         --format env)\"`"
+    );
+    assert_eq!(
+        failed(Fault::NotSent, "Connect"),
+        "k: no connection to S3: check the network, the region and --endpoint-url"
+    );
+}

@@ -4,13 +4,10 @@ use aws_config::SdkConfig;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use redeliver_aws::{Unreached, unreached};
+use redeliver_dead_letters::archive_bucket::CREDENTIALS_ADVICE;
 
 use super::Connection;
 use crate::Failure;
-
-const CREDENTIALS: &str = "set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
-                              AWS_SECRET_ACCESS_KEY; with single sign-on run `aws sso login`, then \
-                              `eval \"$(aws configure export-credentials --format env)\"`";
 
 impl Connection {
     /// A request's error in words. Advice on names and permissions is for requests that came to a service.
@@ -25,12 +22,12 @@ impl Connection {
         match unreached(error) {
             // By the JSON protocol, and by the query protocol before it.
             None if error.code().is_some_and(|code| code.starts_with("ExpiredToken")) => {
-                format!("the AWS credentials have expired ({}): {CREDENTIALS}", describe(error))
+                format!("the AWS credentials have expired ({}): {CREDENTIALS_ADVICE}", describe(error))
             }
             None => otherwise(&describe(error)),
-            Some(Unreached::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS}"),
+            Some(Unreached::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS_ADVICE}"),
             Some(Unreached::UnusableCredentials(why)) => {
-                format!("the AWS credentials cannot be loaded ({why}): {CREDENTIALS}")
+                format!("the AWS credentials cannot be loaded ({why}): {CREDENTIALS_ADVICE}")
             }
             Some(Unreached::NoConnection(why)) => {
                 let config = self.sdk_config(Some("us-east-1")).await;
