@@ -143,7 +143,8 @@ async fn save_from_a_bucket_of_another_account_is_refused_unless_it_is_named() {
     for command in [&save[..], &save[..4]] {
         let refused = output(&stub, folder.path(), command).await;
         assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
-        let hint = "AccessDenied; if the bucket is another account's, name that with --bucket-owner";
+        let hint = "(AccessDenied): you need s3:ListBucket there; if the bucket is another account's, name that with \
+                    --bucket-owner";
         assert!(stderr(&refused).contains(hint), "{}", stderr(&refused));
     }
     assert!(!file.exists());
