@@ -55,6 +55,12 @@ impl Backup {
         line.trim_ascii_start().starts_with(b"{") && matches!(read, Ok(_) | Err(BadLine::BinaryAttribute))
     }
 
+    /// SQS's id of the dead letter on a line: two lines with the same one are the same message.
+    #[must_use]
+    pub fn id(line: &[u8]) -> Option<String> {
+        read_line(line, Timestamp::UNIX_EPOCH).ok().map(|received| received.sqs_message_id)
+    }
+
     /// The message that a redrive would have sent back.
     ///
     /// # Errors

@@ -23,8 +23,9 @@ use crate::file_journals::{check_not_begun, journal_of_redrive, journal_of_send}
 use crate::files::{check_encoding, unreadable};
 use crate::message_file::{is_standard_input, named, open};
 use crate::queues::{Counts, DeadLetterQueue, KnownQueue, name_in};
+use crate::sentences::repeated_lines;
 use crate::terminal::stderr;
-use crate::terminal::units::{counted, grouped};
+use crate::terminal::units::grouped;
 use crate::{Failure, UsageError};
 
 /// The beginning of a file's ARN.
@@ -194,10 +195,7 @@ fn tell_what_is_left_out(queue: &FileQueue) {
     if *count > first.len() as u64 {
         stderr::warning(format_args!("{name}: {} lines are left out", grouped(*count)));
     }
-    if queue.repeated_lines() > 0 {
-        let lines = counted(queue.repeated_lines(), "line");
-        stderr::remark(format_args!("{name}: {lines} left out: an earlier line has the same message"));
-    }
+    repeated_lines(&name, queue.repeated_lines()).iter().for_each(stderr::remark);
 }
 
 /// Opens a file for reading at any position. A pipe is copied to a file without a name.

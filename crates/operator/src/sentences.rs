@@ -1,5 +1,7 @@
 //! Sentences about dead letters that the commands and the console share.
 
+use std::fmt::Display;
+
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::groups::{GROUPS_MAX, Group, written};
 use redeliver_dead_letters::redrive::{RedriveReport, Watched};
@@ -35,6 +37,12 @@ pub fn incompleteness(coverage: &Coverage) -> String {
         )
     };
     seen_of + &unreadable_too + &again
+}
+
+/// Says how many lines of a file of dead letters are left out for having the message of an earlier one.
+pub fn repeated_lines(file: &impl Display, count: u64) -> Option<String> {
+    let lines = counted(count, "line");
+    (count > 0).then(|| format!("{file}: {lines} left out: an earlier line has the same message"))
 }
 
 /// Says how many of the dead letters that were read SQS deletes soon, and what to do about it.

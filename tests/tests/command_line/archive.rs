@@ -218,3 +218,24 @@ async fn a_dry_run_of_a_file_counts_what_was_sent_before() {
     assert_eq!(report_with(0, &output(&stub, folder.path(), &two).await)["sent"], 2);
     assert_eq!(counts().await, (1.into(), 2.into()));
 }
+
+/// `send --backup` and `redrive` have the same rule and the same sentence.
+#[tokio::test]
+async fn letters_that_are_in_a_file_twice_are_sent_once_by_either_command() {
+    for command in ["send", "redrive"] {
+        let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+        let folder = tempfile::tempdir().expect("the temporary folder is writable");
+        let once = std::fs::read_to_string(saved(&stub, folder.path()).await).expect("it is saved");
+        std::fs::write(folder.path().join("twice.jsonl"), once.repeat(2)).expect("the folder is writable");
+        let queue = stub.queue_url();
+        let way = match command {
+            "send" => ["send", "twice.jsonl", "--backup", "--queue", &queue, "--apply"],
+            _ => ["redrive", "twice.jsonl", "--to", &queue, "--into-paused", "--apply"],
+        };
+        let run = output(&stub, folder.path(), &[&way[..], &["--format", "json"]].concat()).await;
+        assert_eq!(report_with(0, &run)["sent"], 3, "{command}");
+        assert_eq!(sent(&stub).len(), 3, "{command}");
+        let sentence = "twice.jsonl: 3 lines left out: an earlier line has the same message";
+        assert!(stderr(&run).contains(sentence), "{command}: {}", stderr(&run));
+    }
+}

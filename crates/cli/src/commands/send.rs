@@ -10,6 +10,7 @@ use redeliver_operator::files::read_schema;
 use redeliver_operator::message_file::named;
 use redeliver_operator::queues::account;
 use redeliver_operator::sending::{FileToSend, Summary};
+use redeliver_operator::sentences::repeated_lines;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{ExitCode, Failure};
@@ -48,11 +49,13 @@ async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     if !applied {
         let summary = open.preview(&terminal);
         terminal.end();
+        remark_on_repeated_lines(arguments, &summary);
         return Ok(summary);
     }
     let stop = interrupted("interrupted: waiting for the batches on their way; Ctrl-C again does not wait")?;
     let summary = open.send(arguments.rate, &terminal, stop.requested()).await;
     terminal.end();
+    remark_on_repeated_lines(arguments, &summary);
     if let Some(why) = &summary.stopped {
         stderr::error(why);
     }
@@ -65,6 +68,10 @@ async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
         ));
     }
     Ok(summary)
+}
+
+fn remark_on_repeated_lines(arguments: &Arguments, summary: &Summary) {
+    repeated_lines(&named(&arguments.file).display(), summary.repeated).iter().for_each(stderr::remark);
 }
 
 fn print(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, Failure> {

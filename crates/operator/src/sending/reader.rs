@@ -1,10 +1,12 @@
 //! Reads the input, checks each line, and leaves out lines that were sent before.
 
+use std::collections::HashSet;
 use std::io::BufRead;
 
 use crate::message_file::{Form, Line, SeenIds};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::OutgoingMessage;
+use redeliver_dead_letters::Backup;
 
 use super::confirmed::{Confirmed, Digest};
 
@@ -29,6 +31,8 @@ pub enum Checked {
         findings: Vec<String>,
     },
     Confirmed,
+    /// A dead letter that a line before has.
+    Repeated,
     /// The rest of the input cannot be read; nothing follows.
     Unreadable(String),
     /// All lines were read; nothing follows.
@@ -60,7 +64,7 @@ impl Rules {
         let mut lines = self.form.lines(input);
         let mut bytes = 0;
         let mut over = false;
-        let mut seen = SeenIds::default();
+        let mut seen = Seen::default();
         std::iter::from_fn(move || {
             if over {
                 return None;
@@ -73,7 +77,7 @@ impl Rules {
                 }
                 Some(Err(error)) => Checked::Unreadable(error.to_string()),
                 None => {
-                    warnings.extend(seen.rest().into_iter().map(|warning| (None, warning)));
+                    warnings.extend(seen.ids.rest().into_iter().map(|warning| (None, warning)));
                     Checked::End
                 }
             };
@@ -82,16 +86,20 @@ impl Rules {
         })
     }
 
-    fn check(&self, line: Line, seen: &mut SeenIds, warnings: &mut Vec<(Option<usize>, String)>) -> Checked {
+    fn check(&self, line: Line, seen: &mut Seen, warnings: &mut Vec<(Option<usize>, String)>) -> Checked {
         let number = line.number;
         // The digest is that of the line in the file, which the next run compares.
         let digest = line.content.as_ref().map(|content| Digest::of(number, content)).unwrap_or_default();
+        let is_repeated = seen.has_dead_letter(&self.form, &line);
         let read = self.form.read(line);
         // Lines that were sent before count, too: a corrected line may have the same id.
-        let warning = read.as_ref().ok().and_then(|message| seen.see(number, message));
+        let warning = read.as_ref().ok().and_then(|message| seen.ids.see(number, message));
         warnings.extend(warning.map(|warning| (Some(number), warning)));
         if self.confirmed.contains(number) {
             return Checked::Confirmed;
+        }
+        if is_repeated {
+            return Checked::Repeated;
         }
         let message = match read {
             Ok(message) => message.sendable,
@@ -102,6 +110,22 @@ impl Rules {
             return Checked::Invalid { number, findings: vec![reason] };
         }
         Checked::Valid(Numbered { number, digest, message })
+    }
+}
+
+/// The lines so far.
+#[derive(Default)]
+struct Seen {
+    ids: SeenIds,
+    /// SQS's ids, as of a [`redeliver_dead_letters::FileQueue`]: a hash of one could be another's, which would be lost.
+    dead_letters: HashSet<String>,
+}
+
+impl Seen {
+    /// True if a line before has the dead letter of this one.
+    fn has_dead_letter(&mut self, form: &Form, line: &Line) -> bool {
+        let (Form::Backup(_), Ok(content)) = (form, &line.content) else { return false };
+        Backup::id(content).is_some_and(|id| !self.dead_letters.insert(id))
     }
 }
 

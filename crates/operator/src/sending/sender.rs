@@ -144,6 +144,7 @@ pub fn count(step: Step, summary: &mut Summary, watcher: &impl Watcher) -> Optio
             findings.iter().for_each(|finding| watcher.problem(number, finding));
         }
         Checked::Confirmed => summary.sent_before += 1,
+        Checked::Repeated => summary.repeated += 1,
         Checked::Unreadable(word) => summary.end(Stopped::Unreadable(word)),
         Checked::End => {}
     }

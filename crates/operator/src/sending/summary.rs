@@ -14,6 +14,8 @@ pub struct Summary {
     pub sent: u64,
     /// Lines that were confirmed in an earlier run.
     pub sent_before: u64,
+    /// Lines of a backup with a dead letter that an earlier line has. They are left out.
+    pub repeated: u64,
     /// Lines that are not valid messages for the queue. They are never sent.
     pub invalid: u64,
     /// Lines that were sent, and not confirmed.

@@ -39,7 +39,7 @@ same message_id. Standard input has no journal.
 
 With --backup the file is one of `audit --save` or `purge --backup`. Each message is sent as by `redeliver \
 redrive`: with the producer's attributes and their types, without redeliver's own, with all its attempts again, in a \
-new generation. \
+new generation. A message that is there twice is sent once. \
 Messages that are still in the DLQ, as after `audit --save`, would exist twice: redrive them instead.
 
 Ctrl-C waits for the batches under way and records them; a second Ctrl-C does not wait.

@@ -174,6 +174,20 @@ fn what_was_purged_comes_back_byte_for_byte_as_a_redrive_would_have_sent_it() {
     assert_eq!(purged.source(), expected);
 }
 
+/// As after `cat a.jsonl b.jsonl`. Each message would be processed twice.
+#[test]
+fn a_dead_letter_that_is_in_the_file_twice_is_sent_once() {
+    let purging = Purging::new((0..4).map(|n| dead(n, "x")).collect());
+    let backup = purging.purge();
+    let once = fs::read_to_string(&backup).unwrap();
+    fs::write(&backup, format!("{once}{once}nonsense\nnonsense\n")).unwrap();
+    assert_eq!(purging.send(&backup), Summary { sent: 4, repeated: 4, invalid: 2, ..Summary::default() });
+    assert_eq!(purging.source().len(), 4);
+    let again = purging.send(&backup);
+    assert_eq!(again, Summary { sent_before: 4, repeated: 4, invalid: 2, ..Summary::default() });
+    assert_eq!(purging.source().len(), 0, "nothing is sent once more");
+}
+
 #[test]
 fn a_dlq_that_was_named_by_mistake_is_refused_before_a_journal_is_begun() {
     let purging = Purging::new(vec![dead(1, "x")]);
@@ -210,8 +224,13 @@ fn a_backup_that_was_sent_in_part_is_sent_to_its_end_by_the_next_run_and_nothing
 
 /// A line of a backup.
 fn archived(content: Content, queue_arn: &str) -> String {
+    archived_as(1, content, queue_arn)
+}
+
+/// A line of a backup with the n-th dead letter.
+fn archived_as(n: u32, content: Content, queue_arn: &str) -> String {
     let message =
-        ReceivedMessage { queue_arn: queue_arn.to_owned(), ..received(&content.body, content.attributes, 1) };
+        ReceivedMessage { queue_arn: queue_arn.to_owned(), ..received(&content.body, content.attributes, n) };
     serde_json::to_string(&ArchivedMessage::new(&message)).unwrap()
 }
 
@@ -222,9 +241,10 @@ fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_va
         r#"{"sqs_message_id":["CANARY"]}"#.to_owned(),
         "CANARY".to_owned(),
         good.replacen("1970-01-01T00:00:00.000000Z", "CANARY", 1),
-        archived(Content { body: "CANARY".to_owned(), ..Content::default() }, "arn:dlq"),
-        archived(dead(1, "x"), "arn:source"),
-        archived(
+        archived_as(2, Content { body: "CANARY".to_owned(), ..Content::default() }, "arn:dlq"),
+        archived_as(3, dead(1, "x"), "arn:source"),
+        archived_as(
+            4,
             Content {
                 body: dead(1, "x").body.replace("\"retry", "\"redrive_generation\":100,\"retry"),
                 ..dead(1, "x")
