@@ -219,6 +219,52 @@ async fn a_dry_run_of_a_file_counts_what_was_sent_before() {
     assert_eq!(counts().await, (1.into(), 2.into()));
 }
 
+/// Otherwise they are sent twice, once by this command and once from the new file.
+#[tokio::test]
+async fn letters_of_a_file_that_were_sent_are_not_written_to_another_file() {
+    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let folder = tempfile::tempdir().expect("the temporary folder is writable");
+    let file = saved(&stub, folder.path()).await;
+    let queue = stub.queue_url();
+    let two =
+        ["redrive", &file, "--to", &queue, "--into-paused", "--apply", "--max", "2", "--format", "json"];
+    assert_eq!(report_with(0, &output(&stub, folder.path(), &two).await)["sent"], 2);
+
+    let write = ["redrive", &file, "-o", "rest.jsonl", "--format", "json"];
+    let planned = report_with(0, &output(&stub, folder.path(), &write).await);
+    assert_eq!((&planned["planned"], &planned["deleted_only"]), (&1.into(), &2.into()), "{planned}");
+    let apply = [&write[..], &["--apply"]].concat();
+    let written = report_with(0, &output(&stub, folder.path(), &apply).await);
+    assert_eq!((&written["sent"], &written["deleted_only"]), (&1.into(), &2.into()), "{written}");
+    let rest = std::fs::read_to_string(folder.path().join("rest.jsonl")).expect("it is written");
+    assert_eq!(rest.lines().count(), 1);
+    let message: Value = serde_json::from_str(&rest).expect("a message is JSON");
+    let id = message["metadata"]["message_id"].as_str().expect("it has an id").to_owned();
+    assert!(!sent(&stub).contains(&id), "{id} was sent");
+}
+
+#[tokio::test]
+async fn letters_of_a_file_that_a_killed_run_may_have_sent_are_written_with_a_warning() {
+    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let folder = tempfile::tempdir().expect("the temporary folder is writable");
+    let file = saved(&stub, folder.path()).await;
+    let queue = stub.queue_url();
+    let two =
+        ["redrive", &file, "--to", &queue, "--into-paused", "--apply", "--max", "2", "--format", "json"];
+    assert_eq!(report_with(0, &output(&stub, folder.path(), &two).await)["sent"], 2);
+    let journal = folder.path().join("old.jsonl.redriven");
+    let begun = std::fs::read_to_string(&journal).expect("it is there");
+    let (until_the_kill, _) = begun.split_once(r#"{"sent":"#).expect("two were sent");
+    std::fs::write(&journal, until_the_kill).expect("it is the test's own");
+
+    let write = ["redrive", &file, "-o", "all.jsonl", "--apply", "--format", "json"];
+    let written = output(&stub, folder.path(), &write).await;
+    assert_eq!(report_with(0, &written)["sent"], 3);
+    let warning = "warning: 2 messages may have been sent by a run that was killed, or without an answer, and may then be sent \
+                   twice: first finish that redrive, to its queue";
+    assert!(stderr(&written).contains(warning), "{}", stderr(&written));
+}
+
 /// `send --backup` and `redrive` have the same rule and the same sentence.
 #[tokio::test]
 async fn letters_that_are_in_a_file_twice_are_sent_once_by_either_command() {
@@ -238,4 +284,22 @@ async fn letters_that_are_in_a_file_twice_are_sent_once_by_either_command() {
         let sentence = "twice.jsonl: 3 lines left out: an earlier line has the same message";
         assert!(stderr(&run).contains(sentence), "{command}: {}", stderr(&run));
     }
+}
+
+#[tokio::test]
+async fn a_file_that_send_has_begun_is_written_only_with_a_new_journal() {
+    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let folder = tempfile::tempdir().expect("the temporary folder is writable");
+    let file = saved(&stub, folder.path()).await;
+    let queue = stub.queue_url();
+    let send = ["send", "--backup", &file, "--queue", &queue, "--apply", "--format", "json"];
+    assert_eq!(report_with(0, &output(&stub, folder.path(), &send).await)["sent"], 3);
+
+    let write = ["redrive", &file, "-o", "all.jsonl", "--apply", "--format", "json"];
+    let refused = output(&stub, folder.path(), &write).await;
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    let why = "`redeliver send --backup` has begun to send this file, and only its journal ";
+    assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    let anew = [&write[..], &["--journal", "new"]].concat();
+    assert_eq!(report_with(0, &output(&stub, folder.path(), &anew).await)["sent"], 3);
 }

@@ -15,7 +15,7 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Queue as _, is_fifo};
 use redeliver_dead_letters::files::sync_directory_of;
 use redeliver_dead_letters::redrive::{
-    Early, Edit, Ending, Limits, Plan, Progress, Redrive, RedriveReport, plan_id,
+    Early, Edit, Ending, Journal, JournalError, Limits, Plan, Progress, Redrive, RedriveReport, plan_id,
 };
 
 use redeliver_operator::archive::PeriodArgs;
@@ -31,6 +31,7 @@ use redeliver_operator::status::consumer::Consumer;
 use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
+use redeliver_operator::terminal::units::counted;
 use redeliver_operator::{ExitCode, Failure, UsageError};
 use report_text::Way;
 
@@ -62,11 +63,7 @@ async fn send(
     plan: Plan,
     from: &DeadLetters,
 ) -> Result<(RedriveReport, Vec<String>), Failure> {
-    if let Some(file) = arguments.regular_file()
-        && arguments.journal.is_none()
-    {
-        check_not_begun(&journal_of_send(file), "redeliver send --backup").map_err(or_all_once_more)?;
-    }
+    check_not_sent_as_backup(arguments)?;
     let connection = &arguments.from.queue.connection;
     let to = match &arguments.to {
         Some(address) => connection.find(address).await?,
@@ -120,6 +117,33 @@ async fn send(
     Ok((report, missing))
 }
 
+/// Refuses a file of which only the journal of `send --backup` says what was sent.
+fn check_not_sent_as_backup(arguments: &Arguments) -> Result<(), Failure> {
+    match arguments.regular_file() {
+        Some(file) if arguments.journal.is_none() => {
+            check_not_begun(&journal_of_send(file), "redeliver send --backup").map_err(or_all_once_more)?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The file's journal. What it says was sent is not written: it would be sent twice.
+fn sent_before(arguments: &Arguments, from: &DeadLetters) -> Result<Option<Journal>, Failure> {
+    let Some(file) = arguments.regular_file() else { return Ok(None) };
+    let path = arguments.journal.clone().unwrap_or_else(|| journal_of_redrive(file));
+    let journal = Journal::read_of_source(&path, from.name_in_journal()).map_err(JournalError::of_a_file)?;
+    let unknown = journal.as_ref().map_or(0, |journal| journal.counts().unknown);
+    if unknown > 0 {
+        let messages = counted(unknown, "message");
+        stderr::warning(format_args!(
+            "{messages} may have been sent by a run that was killed, or without an answer, and may then be sent twice: first \
+             finish that redrive, to its queue",
+        ));
+    }
+    Ok(journal)
+}
+
 /// Writes the messages to a new file instead of sending them. A run that fails or is interrupted removes the file; one
 /// that is killed leaves its first part.
 async fn write(
@@ -128,6 +152,8 @@ async fn write(
     from: &DeadLetters,
     path: &Path,
 ) -> Result<(RedriveReport, Vec<String>), Failure> {
+    check_not_sent_as_backup(arguments)?;
+    let journal = sent_before(arguments, from)?;
     let stop = interrupted("interrupted: Ctrl-C again does not wait")?;
     let redrive = Redrive {
         dlq: from,
@@ -145,10 +171,10 @@ async fn write(
         progress: &|_| {},
     };
     let report = match arguments.apply.is_wanted() {
-        false => redrive.dry_run().await?,
+        false => redrive.dry_run_after(journal.as_ref()).await?,
         true => {
             let mut output = BufWriter::new(redeliver_operator::terminal::output::create(path)?);
-            let report = redrive.write(&mut output).await;
+            let report = redrive.write(journal.as_ref(), &mut output).await;
             let report = report.and_then(|report| {
                 output.flush()?;
                 // The dead letters may be deleted next. A pipe cannot be synchronised.

@@ -35,13 +35,17 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
         self.look(journal, &mut would_send).await
     }
 
-    /// Writes what would be sent back, a body a line, and leaves all dead letters where they are. The plan must say that it
-    /// is for lines.
+    /// Writes what would be sent back, a body a line, and leaves all dead letters where they are; those that the journal
+    /// says were sent are counted and left out. The plan must say that it is for lines.
     ///
     /// # Errors
     /// If the dead letters cannot be read, the output cannot be written, or a filter gives no answer.
-    pub async fn write(&self, output: &mut dyn io::Write) -> Result<RedriveReport, Failure> {
-        self.look(None, &mut |report, record, send_back| {
+    pub async fn write(
+        &self,
+        journal: Option<&Journal>,
+        output: &mut dyn io::Write,
+    ) -> Result<RedriveReport, Failure> {
+        self.look(journal, &mut |report, record, send_back| {
             // In JSON a line break is white space, wherever it stands.
             let body = send_back.message.content().body.replace(['\n', '\r'], " ");
             writeln!(output, "{body}")?;

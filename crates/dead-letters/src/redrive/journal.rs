@@ -76,6 +76,12 @@ impl JournalError {
         Self { path: path.to_owned(), reason, to_other: None }
     }
 
+    /// True if it is the journal of another redrive.
+    #[must_use]
+    pub const fn is_of_another(&self) -> bool {
+        self.to_other.is_some()
+    }
+
     /// The error for a redrive from a file, whose only journal this is: with another one all would be sent again.
     #[must_use]
     pub fn of_a_file(self) -> Self {
@@ -121,6 +127,25 @@ impl Journal {
     /// # Errors
     /// If it is another plan's or another user's, cannot be read, or is damaged elsewhere than at its very end.
     pub fn read(path: &Path, id: &str, from: &str, to: &str) -> Result<Option<Self>, JournalError> {
+        let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
+        Self::read_if(path, |first| check_plan(path, first, &plan))
+    }
+
+    /// Reads the journal of the redrives from a source, to whichever queue; `None` if it is not begun yet.
+    ///
+    /// # Errors
+    /// If it is of another source or another user's, cannot be read, or is damaged elsewhere than at its very end.
+    pub fn read_of_source(path: &Path, source: &str) -> Result<Option<Self>, JournalError> {
+        Self::read_if(path, |first| match first {
+            Entry::Plan { from, .. } if from == source => Ok(()),
+            _ => Err(of_another(path, first)),
+        })
+    }
+
+    fn read_if(
+        path: &Path,
+        check: impl FnOnce(&Entry) -> Result<(), JournalError>,
+    ) -> Result<Option<Self>, JournalError> {
         if path.symlink_metadata().is_err() {
             return Ok(None);
         }
@@ -128,8 +153,7 @@ impl Journal {
         let mut journal = Self::unread(path, file);
         let entries = journal.read_lines()?.entries;
         let Some(first) = entries.first() else { return Ok(None) };
-        let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
-        check_plan(path, first, &plan)?;
+        check(first)?;
         for entry in &entries {
             journal.note(entry);
         }
@@ -331,16 +355,17 @@ impl Journal {
 
 /// Refuses the journal of another plan, which its first entry names.
 fn check_plan(path: &Path, first: &Entry, plan: &Entry) -> Result<(), JournalError> {
-    if first == plan {
-        return Ok(());
-    }
+    if first == plan { Ok(()) } else { Err(of_another(path, first)) }
+}
+
+fn of_another(path: &Path, first: &Entry) -> JournalError {
     let reason =
         "belongs to another redrive (other queues, selection or edit); name another file with --journal";
     let to_other = match first {
         Entry::Plan { to, .. } => Some(to.clone()),
         _ => None,
     };
-    Err(JournalError { to_other, ..JournalError::new(path, reason.to_owned()) })
+    JournalError { to_other, ..JournalError::new(path, reason.to_owned()) }
 }
 
 /// The id of a redrive: a digest of its queues and of everything that decides what is sent.

@@ -102,7 +102,7 @@ fn they_are_written_a_body_a_line_and_what_a_line_cannot_hold_is_left_out() {
     for _ in 0..2 {
         let mut output = Vec::new();
         let planned = world.clock.block_on(from_file(&file, &world, &plan).dry_run()).unwrap();
-        let report = world.clock.block_on(from_file(&file, &world, &plan).write(&mut output)).unwrap();
+        let report = world.clock.block_on(from_file(&file, &world, &plan).write(None, &mut output)).unwrap();
         assert_eq!((planned.planned, report.sent, report.edited, report.staying_count()), (2, 2, 1, 1));
         let why = "a line of a file has no place for its attributes or its message group: send it to a queue with --to";
         assert_eq!(report.json()["staying"][0]["reason"], why);
@@ -127,7 +127,7 @@ fn a_message_of_a_group_is_no_line() {
         Content { attributes: Attributes::new(), message_group_id: Some("tenant-1".to_owned()), ..dead(1) };
     let (file, plan) = (file(&[grouped]), Plan { into_lines: true, ..everything() });
     let mut output = Vec::new();
-    let report = world.clock.block_on(from_file(&file, &world, &plan).write(&mut output)).unwrap();
+    let report = world.clock.block_on(from_file(&file, &world, &plan).write(None, &mut output)).unwrap();
     assert_eq!((report.sent, report.staying_count(), output.len()), (0, 1, 0));
 }
 
@@ -146,7 +146,7 @@ fn a_filter_that_fails_on_every_message_is_an_error_and_nothing_goes_anywhere() 
     let outcomes = [
         world.clock.block_on(world.redrive(&planned).dry_run()),
         world.apply(&applied),
-        world.clock.block_on(from_file(&file, &world, &written).write(&mut output)),
+        world.clock.block_on(from_file(&file, &world, &written).write(None, &mut output)),
     ];
     for outcome in outcomes {
         let error = outcome.unwrap_err().to_string();
