@@ -1,7 +1,8 @@
 //! The journals beside a file of dead letters. `send --backup` and `redrive` have one each, and neither knows what the
-//! other has sent.
+//! other has sent. A symbolic link to a file has the journals of that file: by another name it is sent no second time.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The journal of `redeliver send`.
@@ -31,7 +32,34 @@ pub fn or_all_once_more(refusal: String) -> String {
 }
 
 fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(file);
+    let target = if file.is_symlink() { fs::canonicalize(file).ok() } else { None };
+    let mut name = target.map_or_else(|| OsString::from(file), OsString::from);
     name.push(suffix);
     PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise the file would be sent once by each of its names.
+    #[test]
+    #[cfg(unix)]
+    fn a_symbolic_link_has_the_journals_of_its_file() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let [file, link, links_link, lost] =
+            ["dead.jsonl", "link.jsonl", "links-link.jsonl", "lost.jsonl"].map(|name| folder.join(name));
+        fs::write(&file, "").unwrap();
+        symlink("dead.jsonl", &link).unwrap();
+        symlink(&link, &links_link).unwrap();
+        symlink("nowhere", &lost).unwrap();
+        for name in [&file, &link, &links_link] {
+            assert_eq!(journal_of_redrive(name), folder.join("dead.jsonl.redriven"), "{}", name.display());
+            assert_eq!(journal_of_send(name), folder.join("dead.jsonl.sent"), "{}", name.display());
+        }
+        assert_eq!(journal_of_redrive(&lost), folder.join("lost.jsonl.redriven"));
+        assert_eq!(journal_of_redrive(Path::new("dead.jsonl")), Path::new("dead.jsonl.redriven"));
+    }
 }

@@ -303,3 +303,31 @@ async fn a_file_that_send_has_begun_is_written_only_with_a_new_journal() {
     let anew = [&write[..], &["--journal", "new"]].concat();
     assert_eq!(report_with(0, &output(&stub, folder.path(), &anew).await)["sent"], 3);
 }
+
+#[tokio::test]
+#[cfg(unix)]
+async fn a_file_by_another_path_is_not_sent_again() {
+    use std::os::unix::fs::symlink;
+    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let folder = tempfile::tempdir().expect("the temporary folder is writable");
+    let [here, copied] = ["here", "copied"].map(|name| folder.path().join(name));
+    [&here, &copied].map(|folder| std::fs::create_dir(folder).expect("the temporary folder is writable"));
+    drop(saved(&stub, &here).await);
+    let queue = stub.queue_url();
+    let counts = async |name: &str| {
+        let redrive = ["redrive", name, "--to", &queue, "--into-paused", "--apply", "--format", "json"];
+        let report = report_with(0, &output(&stub, &here, &redrive).await);
+        (report["sent"].clone(), report["deleted_only"].clone())
+    };
+    assert_eq!(counts("old.jsonl").await, (3.into(), 0.into()));
+
+    symlink(&here, folder.path().join("linked")).expect("the file system has links");
+    symlink(here.join("old.jsonl"), folder.path().join("link.jsonl")).expect("the file system has links");
+    for name in ["old.jsonl", "old.jsonl.redriven"] {
+        std::fs::copy(here.join(name), copied.join(name)).expect("it is there");
+    }
+    for name in ["../here/old.jsonl", "../linked/old.jsonl", "../link.jsonl", "../copied/old.jsonl"] {
+        assert_eq!(counts(name).await, (0.into(), 3.into()), "{name}");
+    }
+    assert_eq!(sent(&stub).len(), 3);
+}
