@@ -371,6 +371,8 @@ fn archive(
     let bucket = reader.check(BUCKET, bucket);
     let bucket_owner = match owner.as_deref().or_else(|| account_in(final_dlq_url?)) {
         Some(account) => reader.check(OWNER, account.parse::<AccountId>()),
+        // The URL's own problem is recorded, and the account may be in the right one.
+        None if final_dlq_url.is_none() => None,
         None => reader.check(
             OWNER,
             Err("is missing, and FINAL_DLQ_URL has no account; set it to the bucket's account"),

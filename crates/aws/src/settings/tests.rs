@@ -851,6 +851,12 @@ fn each_wrong_setting_of_an_archive_is_named() {
             "- ARCHIVE_BUCKET_OWNER is missing, and FINAL_DLQ_URL has no account; set it to the bucket's account"
         ]
     );
+    let nowhere = reader(&[("ARCHIVE_BUCKET", "letters")]).read(FinalDlqAnnotatorSettings::read);
+    assert_eq!(
+        nowhere.unwrap_err().0,
+        ["- FINAL_DLQ_URL is missing: set it to the queue's URL"],
+        "it may have the account"
+    );
     assert_eq!(with("ARCHIVE_PREFIX", &"x".repeat(257)), "- ARCHIVE_PREFIX has more than 256 characters");
     assert_eq!(
         with("ARCHIVE_PREFIX", "/x"),
