@@ -166,10 +166,18 @@ impl PlanRunner {
         }
         if let PlanState::Ended(StartedPlan { plan, .. }) = &state {
             let journal = plan.journal(&self.folder);
-            let has_journal = journal.symlink_metadata().is_ok();
+            let mut has_journal = journal.symlink_metadata().is_ok();
             // Locked, so that no other console carries it out meanwhile.
             let all = match plan.action.to() {
-                Some(to) if has_journal => Some(Journal::open(&journal, &plan.id, &plan.from, to)?.counts()),
+                Some(to) if has_journal => match Journal::open(&journal, &plan.id, &plan.from, to) {
+                    Ok(journal) => Some(journal.counts()),
+                    // Of `redrive FILE` or another restore: this one has sent nothing, and the journal stays.
+                    Err(error) if error.is_of_another() && matches!(plan.action, Action::Restore { .. }) => {
+                        has_journal = false;
+                        None
+                    }
+                    Err(error) => return Err(error.into()),
+                },
                 _ => None,
             };
             if plan.may_have_begun(&self.folder, all.as_ref()) {

@@ -370,3 +370,23 @@ fn a_cancelled_restore_leaves_no_journal_beside_its_backups() {
     assert_eq!(claim_backups(&backups[..2], &second.id, FROM, &format!("{to}-2")).map_err(|_| ()), Ok(()));
     assert!(others.exists(), "it says what another redrive has sent");
 }
+
+/// Otherwise it could be neither carried out nor cancelled.
+#[test]
+fn a_restore_of_a_backup_that_another_redrive_has_begun_is_cancelled_and_the_journal_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let runner = Arc::new(PlanRunner::new(folder.to_owned()));
+    let deletion = plan(Action::Delete, "d");
+    redeliver_dead_letters::files::replace(&deletion.backup(folder), b"").unwrap();
+    let to = FROM.replace("-final-dlq", "");
+    let restore = plan(Action::Restore { to: to.clone(), deletion: deletion.id }, "d");
+    started(&restore, None).write(folder).unwrap();
+    let journal = restore.journal(folder);
+    drop(Journal::open(&journal, "of redrive FILE", "file:", &to).unwrap());
+    let begun = std::fs::read(&journal).unwrap();
+
+    assert_eq!(runner.cancel(FROM, &restore.id).map_err(|error| error.to_string()), Ok(()));
+    assert!(runner.find(FROM, &restore.id).is_none(), "the plan is gone");
+    assert_eq!(std::fs::read(&journal).unwrap(), begun, "it says what the other redrive has sent");
+}
