@@ -19,7 +19,7 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::{OnGiveUp, Policy};
-use redeliver_core::strategy::{Missing, OnFailure, Role, Strategy, Wiring};
+use redeliver_core::strategy::{ASYNC_RETRY, Definition, Missing, OnFailure, Role, Strategy, Wiring};
 
 #[cfg(feature = "archive")]
 use crate::archive::AccountId;
@@ -153,7 +153,7 @@ pub struct AsyncRetryHandlerSettings {
     pub retry_queue_url: String,
     pub annotation_queue_url: String,
     pub functions: FunctionArns,
-    /// `RETRY_POLICY`, with the defaults of [`Strategy::AsyncRetry`].
+    /// `RETRY_POLICY`, with the defaults of [`ASYNC_RETRY`].
     pub policy: Policy,
     pub logging: Logging,
 }
@@ -180,7 +180,7 @@ impl MessageProcessorSettings {
         logging: Option<Logging>,
     ) -> Option<Self> {
         let on_failure = on_failure(reader);
-        let policy = policy(reader, on_failure.as_ref().map(OnFailure::strategy));
+        let policy = policy(reader, on_failure.as_ref().map(|on_failure| on_failure.strategy().definition()));
         let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
         let schema = schema(reader);
         let resenders = resenders(reader);
@@ -198,13 +198,12 @@ impl MessageProcessorSettings {
 
 /// `STRATEGY` with its settings.
 fn on_failure(reader: &mut Reader<'_>) -> Option<OnFailure<String>> {
-    let mut known =
-        Strategy::ALL.iter().copied().filter(|strategy| strategy.definition().has_message_processor);
     let strategy = match reader.optional("STRATEGY") {
         None => Ok(Strategy::default()),
-        Some(name) => known.clone().find(|strategy| strategy.name() == name).ok_or_else(|| {
-            let last = known.next_back().map_or("", Strategy::name);
-            let others: Vec<_> = known.map(Strategy::name).collect();
+        Some(name) => Strategy::named(&name).ok_or_else(|| {
+            let mut names = Strategy::ALL.iter().map(|strategy| strategy.name());
+            let last = names.next_back().unwrap_or_default();
+            let others: Vec<_> = names.collect();
             format!("is none of {} and {last}; set it to one of them", others.join(", "))
         }),
     };
@@ -230,7 +229,7 @@ impl Wiring for &mut Reader<'_> {
 
     fn blocked_queue(&mut self, batch_size: Option<u16>) -> Result<Option<String>, Missing> {
         // An invalid policy is reported where it is read.
-        let policy = Strategy::Ordered.policy(&policy_text(self));
+        let policy = Strategy::Ordered.definition().policy(&policy_text(self));
         match policy.map(|policy| policy.on_give_up) {
             Ok(OnGiveUp::Block) => {
                 let queue = self.queue_url(Role::Blocked.setting());
@@ -275,7 +274,7 @@ impl FailedMessageProcessorSettings {
         let source_queue_url = reader.queue_url(Role::Source.setting());
         let intermediate_dlq_url = reader.queue_url(Role::IntermediateDlq.setting());
         let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
-        let policy = policy(reader, Some(Strategy::DelayedResend));
+        let policy = policy(reader, Some(Strategy::DelayedResend.definition()));
         let schema = schema(reader);
         let resenders = resenders(reader);
         let logging = Logging::read(reader);
@@ -335,7 +334,7 @@ impl AsyncRetryHandlerSettings {
                 "set it to the ARNs of the functions to invoke again, with commas between them",
             )
             .and_then(|text| reader.check(FUNCTIONS, FunctionArns::parse(&text)));
-        let policy = policy(reader, Some(Strategy::AsyncRetry));
+        let policy = policy(reader, Some(&ASYNC_RETRY));
         let logging = Logging::read(reader);
         Some(Self {
             retry_queue_url: retry_queue_url?,
@@ -418,7 +417,7 @@ fn resenders(reader: &mut Reader<'_>) -> Option<Resenders> {
 }
 
 /// The policy. Without a valid strategy, rules of single strategies are not checked.
-fn policy(reader: &mut Reader<'_>, strategy: Option<Strategy>) -> Option<Policy> {
+fn policy(reader: &mut Reader<'_>, strategy: Option<&Definition>) -> Option<Policy> {
     let text = policy_text(reader);
     let policy = strategy.map_or_else(|| Policy::from_json(&text), |strategy| strategy.policy(&text));
     let hint = if text.trim_start().starts_with('{') {

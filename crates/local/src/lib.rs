@@ -14,7 +14,7 @@ mod target;
 
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
-use redeliver_core::strategy::Strategy;
+use redeliver_core::strategy::RetryLoop;
 
 pub use at_endpoint::run_at_endpoint;
 pub use in_memory::run_in_memory;
@@ -26,7 +26,7 @@ pub use target::Target;
 pub struct Setup {
     pub chunks: Chunks,
     pub seed: u64,
-    pub strategy: Strategy,
+    pub retry_loop: RetryLoop,
     pub policy: Policy,
     pub schema: MessageSchema,
     pub target: Target,

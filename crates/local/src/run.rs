@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Function, Queue, QueueService};
-use redeliver_core::strategy::Strategy;
+use redeliver_core::strategy::RetryLoop;
 use redeliver_embedded::VirtualClock;
 use redeliver_message_processor::MessageProcessor;
 use redeliver_sim::Batching;
@@ -55,11 +55,11 @@ pub(crate) async fn run<S: QueueService, C: Clock>(
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<RunReport, Failure> {
-    let Setup { strategy, policy, .. } = &setup;
+    let Setup { retry_loop, policy, .. } = &setup;
     let topology = Topology::create(
         backend.service,
         &backend.prefix,
-        *strategy,
+        *retry_loop,
         policy.max_attempts,
         Batching::default(),
     )
@@ -93,7 +93,7 @@ async fn run_on<S: QueueService, C: Clock>(
             wait: backend.wait,
             concurrency: 1,
             inner_concurrency: 1,
-            original_body: if setup.strategy == Strategy::AsyncRetry { payload_of } else { |body| body },
+            original_body: if setup.retry_loop == RetryLoop::AsyncRetry { payload_of } else { |body| body },
         },
         queues: &(backend.of_functions)(topology),
         target: TrackedTarget {
@@ -107,7 +107,7 @@ async fn run_on<S: QueueService, C: Clock>(
         policy: &setup.policy,
         schema: &setup.schema,
     };
-    if setup.strategy == Strategy::AsyncRetry {
+    if setup.retry_loop == RetryLoop::AsyncRetry {
         run.retry_invocations(&mut producer, setup.seed, output, stop).await?;
     } else {
         let visible = || (backend.visible)(topology.source.arn());
@@ -177,7 +177,7 @@ impl<Q: Queue + Clone, C: Clock> Run<'_, Q, C> {
         Ok(engine.run(&functions, output, stop()).await?)
     }
 
-    /// All other strategies: messages are sent while the functions run.
+    /// All strategies: messages are sent while the functions run.
     async fn retry_messages<F: Future<Output = ()>>(
         &self,
         producer: &mut Producer<'_>,

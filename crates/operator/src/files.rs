@@ -7,7 +7,7 @@ use std::path::Path;
 use redeliver_core::message::plain::{IdSources, PlainMessages};
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::policy::{OnGiveUp, Policy};
-use redeliver_core::strategy::Strategy;
+use redeliver_core::strategy::Definition;
 
 use crate::plain_args::PlainArguments;
 
@@ -48,7 +48,7 @@ pub fn unwritable(path: &Path, error: &io::Error) -> FileError {
 
 /// Reads a policy file for a strategy. Missing members, or a missing file, are filled from the strategy's default
 /// policy. The run must end by itself, so no group may be blocked.
-pub fn read_policy(path: Option<&Path>, strategy: Strategy) -> Result<Policy, FileError> {
+pub fn read_policy(path: Option<&Path>, strategy: &Definition) -> Result<Policy, FileError> {
     const ENDLESS: &str = "has /on_give_up, which is block: nobody decides on blocked groups here, and the run would not \
                            end; remove it";
     let text = path.map_or(Ok("{}".to_owned()), read_text)?;
@@ -75,6 +75,7 @@ pub fn read_schema(data: Option<&Path>, plain: &PlainArguments) -> Result<Messag
 mod tests {
     use std::io::Write as _;
 
+    use redeliver_core::strategy::{RetryLoop, Strategy};
     use redeliver_dead_letters::files::{IS_THERE, create_new, replace};
 
     use super::*;
@@ -84,12 +85,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
         replace(&path, br#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
-        let read = |strategy| read_policy(Some(&path), strategy);
+        let read = |retry_loop: RetryLoop| read_policy(Some(&path), retry_loop.definition());
         let [delayed, direct, visibility] =
-            [Strategy::DelayedResend, Strategy::DirectResend, Strategy::Visibility].map(read);
+            [Strategy::DelayedResend, Strategy::DirectResend, Strategy::Visibility]
+                .map(|one| read(one.into()));
         assert!(delayed.is_ok() && direct.is_ok() && visibility.is_ok());
         assert_eq!(
-            read(Strategy::AsyncRetry).unwrap_err().to_string(),
+            read(RetryLoop::AsyncRetry).unwrap_err().to_string(),
             format!(
                 "{}: the retry policy has /immediate, but the outcome of an asynchronous invocation is unknown \
                  when it is made: remove it",
@@ -103,12 +105,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
         replace(&path, br#"{"on_give_up":"block"}"#).unwrap();
-        let refusal = read_policy(Some(&path), Strategy::Ordered).unwrap_err().to_string();
+        let refusal = read_policy(Some(&path), Strategy::Ordered.definition()).unwrap_err().to_string();
         let why = "the retry policy has /on_give_up, which is block: nobody decides on blocked groups here, and the run \
                    would not end; remove it";
         assert_eq!(refusal, format!("{}: {why}", path.display()));
         replace(&path, br#"{"on_give_up":"continue"}"#).unwrap();
-        assert!(read_policy(Some(&path), Strategy::Ordered).is_ok());
+        assert!(read_policy(Some(&path), Strategy::Ordered.definition()).is_ok());
     }
 
     #[test]

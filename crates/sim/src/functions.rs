@@ -18,7 +18,7 @@ use crate::topology::Topology;
 /// Concurrent calls to the target: the default of the setting `MAX_CONCURRENCY`.
 pub const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 
-/// The message-processor of a strategy that has one.
+/// The message-processor of a retry loop that has one.
 pub fn message_processor<H, Q: Clone, C, O>(
     topology: &Topology<Q>,
     handler: H,
@@ -27,8 +27,10 @@ pub fn message_processor<H, Q: Clone, C, O>(
     schema: MessageSchema,
     policy: Policy,
 ) -> MessageProcessor<H, Q, C, O> {
-    let on_failure = OnFailure::wired(topology.strategy, topology)
-        .expect("async-retry has a handler of its own, and every other strategy has its queues")
+    let strategy = topology.retry_loop.strategy();
+    let on_failure = strategy
+        .and_then(|strategy| OnFailure::wired(strategy, topology))
+        .expect("async-retry has a handler of its own, and every strategy has its queues")
         .map(Q::clone);
     MessageProcessor {
         handler,

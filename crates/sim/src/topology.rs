@@ -7,7 +7,7 @@ use redeliver_core::decide::QueueTimes;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redrive};
-use redeliver_core::strategy::{NeededQueue, Role, Strategy, Wiring};
+use redeliver_core::strategy::{NeededQueue, RetryLoop, Role, Wiring};
 use redeliver_embedded::EmbeddedQueue;
 
 use crate::batching::Batching;
@@ -18,7 +18,7 @@ pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The queues of one retry loop.
 #[derive(Clone, Debug)]
 pub struct Topology<Q> {
-    pub strategy: Strategy,
+    pub retry_loop: RetryLoop,
     /// The batches from the source queue.
     pub batching: Batching,
     /// The senders of re-sends, as messages on the source queue name them.
@@ -42,7 +42,7 @@ impl Topology<EmbeddedQueue> {
         let resenders = Resenders::parse(ROLE).expect("every run parses this role id");
         let queue = |queue: &EmbeddedQueue| queue.sending_as(&format!("{ROLE}:functions"));
         Self {
-            strategy: self.strategy,
+            retry_loop: self.retry_loop,
             batching: self.batching,
             resenders,
             source: queue(&self.source),
@@ -69,7 +69,7 @@ impl<'a, Q> Wiring for &'a Topology<Q> {
     }
 
     fn queue_times(&mut self) -> Option<QueueTimes> {
-        let retention = self.strategy.source_retention();
+        let retention = self.retry_loop.definition().source_retention();
         Some(QueueTimes { visibility_timeout: visibility_timeout(), retention })
     }
 
@@ -79,7 +79,7 @@ impl<'a, Q> Wiring for &'a Topology<Q> {
 }
 
 impl<Q: Queue + Clone> Topology<Q> {
-    /// Creates the queues of a strategy, for a policy with this number of attempts. The batching window extends the source
+    /// Creates the queues of a retry loop, for a policy with this number of attempts. The batching window extends the source
     /// queue's visibility timeout. If one queue fails, those before it are deleted.
     ///
     /// # Errors
@@ -87,12 +87,13 @@ impl<Q: Queue + Clone> Topology<Q> {
     pub async fn create<S: QueueService<Queue = Q>>(
         service: &S,
         prefix: &str,
-        strategy: Strategy,
+        retry_loop: impl Into<RetryLoop>,
         max_attempts: u32,
         batching: Batching,
     ) -> Result<Self, EntryError> {
+        let retry_loop = retry_loop.into();
         let mut created = BTreeMap::new();
-        for needed in strategy.queues(max_attempts) {
+        for needed in retry_loop.definition().queues(max_attempts) {
             let mut settings = settings(&needed, &created);
             if needed.role == Role::Source {
                 settings.visibility = visibility_with_window(batching.window);
@@ -108,9 +109,9 @@ impl<Q: Queue + Clone> Topology<Q> {
             };
         }
         let mut take = |role| created.remove(&role);
-        let every = "every strategy needs it";
+        let every = "every retry loop needs it";
         Ok(Self {
-            strategy,
+            retry_loop,
             batching,
             resenders: Resenders::default(),
             source: take(Role::Source).expect(every),

@@ -178,7 +178,7 @@ impl Queues {
     /// `None` for the final DLQ, which has no DLQ, and for queues that the strategy does not need.
     fn rule(&self, role: Role) -> Option<Rule> {
         let RetrySetup { strategy, max_attempts, .. } = self.retrying.unwrap_or(ASSUMED);
-        let queues = strategy.queues(max_attempts);
+        let queues = strategy.definition().queues(max_attempts);
         let Redrive { to, receives } = queues.iter().find(|queue| queue.role == role)?.redrive?;
         let why = match (role, to) {
             (Role::Source, Role::IntermediateDlq) => String::new(),

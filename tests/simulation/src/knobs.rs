@@ -6,7 +6,7 @@ use std::ops::Range;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use redeliver_aws::targets::HandlerEvent;
-use redeliver_core::strategy::Strategy;
+use redeliver_core::strategy::{RetryLoop, Strategy};
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 
 use crate::policy::{BreakerKnob, BreakerModel, PolicyModel};
@@ -20,7 +20,7 @@ pub struct Knobs {
     pub messages: usize,
     /// Duration of the faults, in virtual seconds; the producer spreads its messages over the same time.
     pub fault_seconds: u64,
-    pub strategy: Strategy,
+    pub retry_loop: RetryLoop,
     pub policy: PolicyModel,
     /// Pollers of the three functions, one process each.
     pub pollers: [usize; 3],
@@ -394,13 +394,14 @@ impl Knobs {
             data_schema: rng.random_bool(0.3),
             plain: 0.0,
         };
-        let strategy = match rng.random_range(0..20) {
-            0..4 => Strategy::Visibility,
-            4..7 => Strategy::AsyncRetry,
-            7..13 => Strategy::DirectResend,
-            _ => Strategy::DelayedResend,
+        let retry_loop = match rng.random_range(0..20) {
+            0..4 => Strategy::Visibility.into(),
+            4..7 => RetryLoop::AsyncRetry,
+            7..13 => Strategy::DirectResend.into(),
+            _ => Strategy::DelayedResend.into(),
         };
-        let (visibility, asynchronous) = (strategy == Strategy::Visibility, strategy == Strategy::AsyncRetry);
+        let visibility = retry_loop == Strategy::Visibility.into();
+        let asynchronous = retry_loop == RetryLoop::AsyncRetry;
         // A message that stays on its queue keeps its `SentTimestamp`: all its retries must be within the retention.
         let policy = PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 });
         let policy = if visibility { PolicyModel { max_redrives: None, ..policy } } else { policy };
@@ -431,7 +432,7 @@ impl Knobs {
             outage,
             capacity: None,
             lifetime_seconds,
-            strategy,
+            retry_loop,
             policy,
             pollers: [rng.random_range(1..=4), rng.random_range(1..=3), rng.random_range(1..=2)],
             invocation_seconds,
@@ -527,12 +528,24 @@ impl Knobs {
         self.own_function.map_or(many, HandlerEvent::concurrency)
     }
 
+    /// True if failed messages stay on the source queue, hidden.
+    #[must_use]
+    pub fn is_visibility(&self) -> bool {
+        self.retry_loop == Strategy::Visibility.into()
+    }
+
+    /// True if Lambda invokes the target asynchronously.
+    #[must_use]
+    pub fn is_async_retry(&self) -> bool {
+        self.retry_loop == RetryLoop::AsyncRetry
+    }
+
     /// The circuit breaker, if enabled.
     #[must_use]
     pub fn breaker(&self) -> Option<BreakerModel> {
         match &self.policy.breaker {
             // With the strategy `visibility` the breaker has to be turned on.
-            BreakerKnob::Absent => (self.strategy != Strategy::Visibility).then(BreakerModel::default),
+            BreakerKnob::Absent => (!self.is_visibility()).then(BreakerModel::default),
             BreakerKnob::Off => None,
             BreakerKnob::On(breaker) => Some(breaker.clone()),
         }
@@ -547,18 +560,18 @@ impl Knobs {
     /// `maxReceiveCount` of the source queue.
     #[must_use]
     pub fn receives_max(&self) -> u32 {
-        match self.strategy {
-            Strategy::Visibility => self.policy.max_attempts + 10,
-            Strategy::AsyncRetry => 100,
-            Strategy::Ordered => 1000,
-            Strategy::DelayedResend | Strategy::DirectResend => self.source_receives.into(),
+        match self.retry_loop.strategy() {
+            None => 100,
+            Some(Strategy::Visibility) => self.policy.max_attempts + 10,
+            Some(Strategy::Ordered) => 1000,
+            Some(Strategy::DelayedResend | Strategy::DirectResend) => self.source_receives.into(),
         }
     }
 
     /// `maxReceiveCount` of the annotation queue: ten more than a moved message brings along.
     #[must_use]
     pub fn annotation_receives(&self) -> u16 {
-        let brought = if self.strategy == Strategy::Visibility { self.receives_max() } else { 100 };
+        let brought = if self.is_visibility() { self.receives_max() } else { 100 };
         u16::try_from(brought + 10).unwrap_or(u16::MAX)
     }
 

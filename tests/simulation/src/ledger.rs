@@ -30,7 +30,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attributes, Content, attributes_size};
-use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{Change, What};
 use redeliver_sim::Tracker;
 
@@ -393,8 +392,8 @@ impl Ledger {
             self.origins.insert(id.clone(), origin);
         }
         if place == Place::Final {
-            let produced = (self.knobs.strategy == Strategy::AsyncRetry)
-                .then(|| self.subjects[n].produced.content.body.clone());
+            let produced =
+                self.knobs.is_async_retry().then(|| self.subjects[n].produced.content.body.clone());
             self.final_record(n, &copy, produced.as_deref().unwrap_or(&sent.body));
         }
         self.put(n, place, id, copy);
@@ -404,7 +403,7 @@ impl Ledger {
     /// A message that stays on its queue is never re-sent.
     fn sender(&self, actor: Actor) -> Sender {
         match actor {
-            _ if self.knobs.strategy == Strategy::Visibility => Sender::Producer,
+            _ if self.knobs.is_visibility() => Sender::Producer,
             _ if !self.knobs.senders_known => Sender::Unknown,
             Actor::MessageProcessor | Actor::FailedMessageProcessor => Sender::Functions,
             _ => Sender::Producer,

@@ -257,7 +257,7 @@ impl World {
 async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> BTreeMap<Role, EmbeddedQueue> {
     let visibility = VisibilitySeconds::saturating(6 * knobs.function_seconds);
     let mut queues = BTreeMap::<Role, EmbeddedQueue>::new();
-    for needed in Strategy::Ordered.queues(knobs.rules.max_attempts) {
+    for needed in Strategy::Ordered.definition().queues(knobs.rules.max_attempts) {
         let redrive = needed.redrive.map(|redrive| Redrive {
             target_arn: queues[&redrive.to].arn().to_owned(),
             max_receive_count: match needed.role {

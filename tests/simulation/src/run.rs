@@ -23,7 +23,7 @@ use redeliver_core::ports::{
     Clock as _, Queue, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Redrive,
 };
 use redeliver_core::redelivery::Redelivery;
-use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
+use redeliver_core::strategy::{OnFailure, RetryLoop, Role, Wiring};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_message_processor::{MessageProcessor, SharedBreaker};
@@ -146,7 +146,7 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     let seed = knobs.seed;
     let start = DateTime::from_timestamp(1_785_000_000, 123_456_000).expect("a moment in 2026");
     let mut rng = StdRng::seed_from_u64(seed.wrapping_add(1));
-    let asynchronous = knobs.strategy == Strategy::AsyncRetry;
+    let asynchronous = knobs.is_async_retry();
     let destinies = (knobs.target.always_transient, knobs.target.always_permanent);
     let messages = (0..knobs.messages).map(|n| produce(n, &knobs.content, destinies, start, &mut rng));
     // An event has only a payload.
@@ -211,9 +211,9 @@ async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
     let annotation = create("annotation", 14, Some((&final_dlq, knobs.annotation_receives()))).await;
     let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await;
     let receives = u16::try_from(knobs.receives_max()).expect("a few retries");
-    let source = if knobs.strategy == Strategy::AsyncRetry {
+    let source = if knobs.is_async_retry() {
         create("retry", 14, Some((&annotation, receives))).await
-    } else if knobs.strategy == Strategy::Visibility {
+    } else if knobs.is_visibility() {
         create("source", 7, Some((&annotation, receives))).await
     } else {
         create("source", 7, Some((&intermediate, receives))).await
@@ -248,8 +248,7 @@ fn functions<'a>(
         false => Resenders::default(),
     };
     let mut all = Vec::new();
-    let strategy = world.knobs.strategy;
-    let asynchronous = strategy == Strategy::AsyncRetry;
+    let asynchronous = world.knobs.is_async_retry();
     for _ in 0..if asynchronous { processors } else { 0 } {
         let probe = |queue| Probe { world, queue, actor: Actor::AsyncRetryHandler };
         let clock = world.skewed_clock();
@@ -267,13 +266,14 @@ fn functions<'a>(
         all.push(async move { source_mapping.run().await }.boxed());
         all.push(execute(world, events, source).boxed());
     }
-    for _ in 0..if asynchronous { 0 } else { processors } {
+    for _ in 0..processors {
+        let Some(strategy) = world.knobs.retry_loop.strategy() else { break };
         let probe = |queue| Probe { world, queue, actor: Actor::MessageProcessor };
         let clock = world.skewed_clock();
         let (policy, schema, resenders) = (policy.clone(), schema.clone(), resenders.clone());
         let process = move |clock| MessageProcessor {
             handler: Target::new(world),
-            on_failure: OnFailure::wired(strategy, queues).expect("it is not async-retry").map(probe),
+            on_failure: OnFailure::wired(strategy, queues).expect("it has all queues").map(probe),
             breaker: SharedBreaker::of(&policy),
             policy: policy.clone(),
             annotation_queue: probe(annotation),
@@ -286,7 +286,7 @@ fn functions<'a>(
         let source = EventSource { queue: probe(source), process, clock };
         all.push(async move { source.run().await }.boxed());
     }
-    for _ in 0..if asynchronous || strategy == Strategy::Visibility { 0 } else { retriers } {
+    for _ in 0..if asynchronous || world.knobs.is_visibility() { 0 } else { retriers } {
         let probe = |queue| Probe { world, queue, actor: Actor::FailedMessageProcessor };
         let clock = world.skewed_clock();
         let (policy, schema, resenders) = (policy.clone(), schema.clone(), resenders.clone());
@@ -312,12 +312,12 @@ fn functions<'a>(
     all
 }
 
-fn policy(Knobs { policy, strategy, .. }: &Knobs) -> Policy {
+fn policy(Knobs { policy, retry_loop, .. }: &Knobs) -> Policy {
     let policy = policy.json();
-    let read = match strategy {
-        // The model does not have this strategy's defaults.
-        Strategy::AsyncRetry => Policy::from_json(&policy),
-        strategy => strategy.policy(&policy),
+    let read = match retry_loop {
+        // The model does not have its defaults.
+        RetryLoop::AsyncRetry => Policy::from_json(&policy),
+        RetryLoop::MessageProcessor(strategy) => strategy.definition().policy(&policy),
     };
     read.expect("the policy model writes valid policies")
 }
@@ -332,7 +332,7 @@ async fn produce_all(world: &World, source: &EmbeddedQueue, events: &EventQueue)
             std::iter::repeat_n(message.content.clone(), times)
         });
         for content in contents {
-            if world.knobs.strategy == Strategy::AsyncRetry {
+            if world.knobs.is_async_retry() {
                 world.ledger().about_to_send(&content);
                 world.ledger().queued(number(&content.body).expect("the producer marks each body"));
                 events.push(content.body.trim());

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::Strategy;
 use redeliver_core::strategy;
-use redeliver_core::strategy::{DelayedResend, Ordered, Visibility};
+use redeliver_core::strategy::{ASYNC_RETRY, DelayedResend, Ordered, Visibility};
 
 use super::*;
 use crate::targets::{
@@ -152,10 +152,7 @@ fn an_async_retry_handler_needs_its_queues_and_the_functions_and_has_a_policy() 
     );
     assert!(settings.functions.admits(&format!("{ORDERS}:$LATEST")));
     assert!(!settings.functions.admits(&format!("{ORDERS}-2:$LATEST")));
-    assert_eq!(
-        settings.policy,
-        Policy::from_json(strategy::Strategy::AsyncRetry.definition().default_policy).unwrap()
-    );
+    assert_eq!(settings.policy, Policy::from_json(ASYNC_RETRY.default_policy).unwrap());
 
     let error = reader(&[]).read(AsyncRetryHandlerSettings::read).unwrap_err().to_string();
     for name in ["RETRY_QUEUE_URL", "ANNOTATION_QUEUE_URL", "FUNCTION_ARNS"] {

@@ -2,16 +2,22 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
-use redeliver_core::strategy::Strategy;
+use redeliver_core::strategy::{Definition, RetryLoop};
 
 use redeliver_operator::terminal::stderr;
 
 /// Parses a strategy by its name; `--help` has a line for each.
-pub(crate) fn strategies(some: &[Strategy]) -> impl TypedValueParser<Value = Strategy> + use<> {
-    let values =
-        some.iter().map(|strategy| PossibleValue::new(strategy.name()).help(strategy.definition().summary));
-    PossibleValuesParser::new(values)
-        .map(|name| Strategy::named(&name).expect("the parser lets no other names through"))
+pub(crate) fn strategies<S: Into<RetryLoop> + Copy + Send + Sync + 'static>(
+    offered: impl IntoIterator<Item = S>,
+) -> impl TypedValueParser<Value = S> {
+    let offered: Vec<_> =
+        offered.into_iter().map(|strategy| (strategy.into().definition(), strategy)).collect();
+    let value =
+        |(definition, _): &(&Definition, S)| PossibleValue::new(definition.name).help(definition.summary);
+    PossibleValuesParser::new(offered.iter().map(value)).map(move |name| {
+        let named = offered.iter().find(|(definition, _)| definition.name == name);
+        named.expect("the parser lets no other names through").1
+    })
 }
 
 pub(crate) fn probability(text: &str) -> Result<f64, String> {

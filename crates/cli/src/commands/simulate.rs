@@ -41,7 +41,7 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
         return Err(UsageError::new(sentence).into());
     }
     let policies: Result<Vec<_>, _> =
-        files.iter().map(|path| read_policy(*path, arguments.strategy)).collect();
+        files.iter().map(|path| read_policy(*path, arguments.strategy.definition())).collect();
     let scenario = arguments.scenario()?;
     let bar = progress_bar(scenario.messages * files.len() as u64);
     let mut forecast =

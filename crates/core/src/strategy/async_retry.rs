@@ -7,13 +7,12 @@ use crate::async_retry::DEFAULT_POLICY;
 use crate::message::schema::Violation;
 use crate::policy::Policy;
 
-pub(super) const DEFINITION: Definition = Definition {
+pub const DEFINITION: Definition = Definition {
     name: "async-retry",
     summary: "Each line is the payload of an asynchronous invocation; Lambda sends a record of each failure to the retry queue",
     default_policy: DEFAULT_POLICY,
     refusals: &[held, immediate, redriven],
     queues: |_| ending_with(Role::Source, "retry", RETENTION, RECEIVES),
-    has_message_processor: false,
     stays_on_queue: false,
     is_fifo: false,
 };

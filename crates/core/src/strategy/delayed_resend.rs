@@ -19,7 +19,6 @@ pub(super) const DEFINITION: Definition = Definition {
     default_policy: "{}",
     refusals: &[],
     queues,
-    has_message_processor: true,
     stays_on_queue: false,
     is_fifo: false,
 };

@@ -189,15 +189,13 @@ impl<Q> OnFailure<Q> {
         }
     }
 
-    /// Collects everything that the strategy needs, even after something is missing. `None` if anything is, or if the
-    /// strategy has no message-processor.
+    /// Collects everything that the strategy needs, even after something is missing. `None` if anything is.
     pub fn wired(strategy: Strategy, mut wiring: impl Wiring<Queue = Q>) -> Option<Self> {
         match strategy {
             Strategy::DelayedResend => DelayedResend::wired(&mut wiring).map(Self::DelayedResend),
             Strategy::DirectResend => Redelivery::wired(&mut wiring).map(Self::DirectResend),
             Strategy::Visibility => Visibility::wired(&mut wiring).map(Self::Visibility),
             Strategy::Ordered => Ordered::wired(&mut wiring).map(Self::Ordered),
-            Strategy::AsyncRetry => None,
         }
     }
 

@@ -35,7 +35,6 @@ pub(super) const DEFINITION: Definition = Definition {
     default_policy: r#"{"max_attempts":980,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":5}}"#,
     refusals: &[uncountable, redriven],
     queues,
-    has_message_processor: true,
     stays_on_queue: true,
     is_fifo: true,
 };

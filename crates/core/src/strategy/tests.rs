@@ -6,10 +6,11 @@ use serde_json::Value;
 use super::*;
 use crate::decide::QueueTimes;
 use crate::limits::VisibilitySeconds;
+use crate::policy::PolicyError;
 
 /// `NAME → NAME of the next queue after this many receives`, from the source on.
-fn way(strategy: Strategy, max_attempts: u32) -> String {
-    let queues = strategy.queues(max_attempts);
+fn way(definition: &Definition, max_attempts: u32) -> String {
+    let queues = definition.queues(max_attempts);
     let name = |role| queues.iter().find(|queue| queue.role == role).expect("it is needed").name;
     let steps = queues.iter().rev().map(|queue| match queue.redrive {
         Some(Redrive { to, receives }) => format!("{} -{receives}-> {}", queue.name, name(to)),
@@ -20,7 +21,7 @@ fn way(strategy: Strategy, max_attempts: u32) -> String {
 
 #[test]
 fn each_strategy_has_its_queues_and_a_moved_message_has_receives_left_in_the_next_one() {
-    let way_of = |strategy| way(strategy, 5);
+    let way_of = |strategy: Strategy| way(strategy.definition(), 5);
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         assert_eq!(
             way_of(strategy),
@@ -35,10 +36,7 @@ fn each_strategy_has_its_queues_and_a_moved_message_has_receives_left_in_the_nex
         way_of(Strategy::Ordered),
         "source.fifo -1000-> source-dlq.fifo, source-dlq.fifo, annotation -110-> final-dlq, final-dlq"
     );
-    assert_eq!(
-        way_of(Strategy::AsyncRetry),
-        "retry -100-> annotation, annotation -110-> final-dlq, final-dlq"
-    );
+    assert_eq!(way(&ASYNC_RETRY, 5), "retry -100-> annotation, annotation -110-> final-dlq, final-dlq");
 }
 
 #[derive(Deserialize)]
@@ -54,7 +52,7 @@ fn each_strategy_takes_and_refuses_the_policies_of_the_vectors() {
     let vectors: Vec<Vector> =
         serde_json::from_str(include_str!("../../../../schemas/vectors/strategies.json")).unwrap();
     for Vector { name, strategy, policy, refused } in vectors {
-        let found = match Strategy::named(&strategy).unwrap().policy(&policy.to_string()) {
+        let found = match RetryLoop::named(&strategy).unwrap().definition().policy(&policy.to_string()) {
             Ok(_) => Vec::new(),
             Err(PolicyError::NotForStrategy(members)) => {
                 members.into_iter().map(|Violation { pointer, .. }| pointer).collect()
@@ -67,11 +65,11 @@ fn each_strategy_takes_and_refuses_the_policies_of_the_vectors() {
 
 #[test]
 fn a_refusal_says_why_and_what_to_do() {
-    let refused = |strategy: Strategy, text| strategy.policy(text).unwrap_err().to_string();
+    let refused = |definition: &Definition, text| definition.policy(text).unwrap_err().to_string();
     let redriven =
         "has /max_redrives, which only the strategies delayed-resend and direct-resend support: remove it";
     assert_eq!(
-        refused(Strategy::Visibility, r#"{"max_attempts":981,"max_redrives":5}"#),
+        refused(&visibility::DEFINITION, r#"{"max_attempts":981,"max_redrives":5}"#),
         format!(
             "has /max_attempts, which is 981: use at most 980 with the strategy visibility, since each retry is a \
              receive, ten are to spare on the source queue and ten on the annotation queue, and SQS counts to \
@@ -79,7 +77,7 @@ fn a_refusal_says_why_and_what_to_do() {
         )
     );
     assert_eq!(
-        refused(Strategy::AsyncRetry, r#"{"immediate":{"max_attempts":1,"delay_ms":5},"max_redrives":5}"#),
+        refused(&ASYNC_RETRY, r#"{"immediate":{"max_attempts":1,"delay_ms":5},"max_redrives":5}"#),
         format!(
             "has /immediate, but the outcome of an asynchronous invocation is unknown when it is made: remove \
              it; {redriven}"
@@ -91,7 +89,7 @@ fn a_refusal_says_why_and_what_to_do() {
 fn no_queue_counts_further_than_sqs_does() {
     for max_attempts in [980, 981, 1000, 100_000, u32::MAX] {
         assert_eq!(
-            way(Strategy::Visibility, max_attempts),
+            way(&visibility::DEFINITION, max_attempts),
             "source -990-> annotation, annotation -1000-> final-dlq, final-dlq",
             "{max_attempts}"
         );
@@ -100,10 +98,10 @@ fn no_queue_counts_further_than_sqs_does() {
 
 #[test]
 fn the_source_queue_keeps_a_week_and_the_others_two() {
-    for &strategy in Strategy::ALL {
-        for NeededQueue { role, name, retention, .. } in strategy.queues(5) {
+    for retry_loop in RetryLoop::all() {
+        for NeededQueue { role, name, retention, .. } in retry_loop.definition().queues(5) {
             let days = if role == Role::Source && name == "source" { 7 } else { 14 };
-            assert_eq!(retention, Duration::from_secs(days * 24 * 3600), "{strategy} {name}");
+            assert_eq!(retention, Duration::from_secs(days * 24 * 3600), "{retry_loop} {name}");
         }
     }
 }
@@ -128,10 +126,9 @@ impl Wiring for Everything {
 }
 
 #[test]
-fn a_strategy_has_a_message_processor_if_that_can_do_something_with_what_failed() {
+fn each_strategy_is_wired_to_its_queues() {
     for &strategy in Strategy::ALL {
-        let is_wired = OnFailure::wired(strategy, Everything).is_some();
-        assert_eq!(is_wired, strategy.definition().has_message_processor, "{strategy}");
+        assert_eq!(OnFailure::wired(strategy, Everything).map(|wired| wired.strategy()), Some(strategy));
     }
 }
 
@@ -153,9 +150,10 @@ fn other_queues_take_the_places_of_those_that_were_wired() {
 
 #[test]
 fn a_strategy_is_known_by_its_name_alone() {
-    for &strategy in Strategy::ALL {
-        assert_eq!(Strategy::named(strategy.name()), Some(strategy));
+    for retry_loop in RetryLoop::all() {
+        assert_eq!(RetryLoop::named(retry_loop.definition().name), Some(retry_loop));
+        assert_eq!(Strategy::named(retry_loop.definition().name), retry_loop.strategy());
     }
-    assert_eq!(Strategy::named("Visibility"), None);
-    assert_eq!(Strategy::default().to_string(), "delayed-resend");
+    assert_eq!(RetryLoop::named("Visibility"), None);
+    assert_eq!(RetryLoop::default().to_string(), "delayed-resend");
 }

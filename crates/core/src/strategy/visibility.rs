@@ -28,7 +28,6 @@ pub(super) const DEFINITION: Definition = Definition {
     default_policy: r#"{"circuit_breaker":false}"#,
     refusals: &[uncountable, redriven],
     queues,
-    has_message_processor: true,
     stays_on_queue: true,
     is_fifo: false,
 };

@@ -279,7 +279,7 @@ fn what_the_deadline_cuts_off_is_called_before_what_comes_after_it() {
 fn a_target_that_is_down_holds_each_group_spends_no_attempt_and_kills_nothing() {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let failing = (0..40).fold(setup(1), |setup, n| setup.failing(n, down.clone()));
-    let policy = Strategy::Ordered.policy("{}").unwrap();
+    let policy = Strategy::Ordered.definition().policy("{}").unwrap();
     let mut setup = Setup { policy, ..failing };
     for n in 0..20 {
         setup.produce_in(&format!("group-{n}"), [n, n + 20]);
@@ -306,7 +306,7 @@ fn a_target_that_is_down_holds_each_group_spends_no_attempt_and_kills_nothing() 
 fn outage_to_the_end(policy: &str, quiet_seconds: u64) -> i64 {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let failing = (0..20).fold(setup(1), |setup, n| setup.failing(n, down.clone()));
-    let setup = Setup { policy: Strategy::Ordered.policy(policy).unwrap(), ..failing };
+    let setup = Setup { policy: Strategy::Ordered.definition().policy(policy).unwrap(), ..failing };
     (0..20).for_each(|n| setup.produce_in(&format!("group-{n}"), [n]));
     let environment = setup.processor();
     while setup.next_turn_within(&environment, quiet_seconds).is_some() {}

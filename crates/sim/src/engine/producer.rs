@@ -63,7 +63,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let mut messages = messages.into_iter().peekable();
         while messages.peek().is_some() {
             // Batches of one chunk are sent side by side, which would break the order.
-            let is_fifo = self.topology.strategy.definition().is_fifo;
+            let is_fifo = self.topology.retry_loop.definition().is_fifo;
             let size = if is_fifo { BATCH_ENTRIES_MAX } else { CHUNK };
             let chunk: Vec<_> = messages.by_ref().take(size).collect();
             // Tracked before they are sent: the target may be done with one before SQS has answered.

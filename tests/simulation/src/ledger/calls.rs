@@ -3,7 +3,6 @@
 use redeliver_core::events::Event;
 use redeliver_core::handler::Message;
 use redeliver_core::message::{Attribute, Timestamp};
-use redeliver_core::strategy::Strategy;
 
 use super::body::Retries;
 use super::breaker::{CallId, Outcome};
@@ -87,7 +86,7 @@ impl Ledger {
             };
             let next = || retries.of_next_generation(copy.recorded_generation);
             let retries = if copy.came_back { &next() } else { retries };
-            let attempt_fits = if self.knobs.strategy == Strategy::Visibility {
+            let attempt_fits = if self.knobs.is_visibility() {
                 message.retry_attempt < copy.receives
             } else {
                 message.retry_attempt == retries.attempt
@@ -108,7 +107,7 @@ impl Ledger {
         // A number that the producer wrote itself may be greater.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
         let most = self.max_attempts(n).0;
-        let most = if self.knobs.strategy == Strategy::Visibility { most } else { most.max(written) };
+        let most = if self.knobs.is_visibility() { most } else { most.max(written) };
         if message.retry_attempt > most {
             return Err(format!("message {n} is called with attempt {}", message.retry_attempt));
         }
@@ -176,9 +175,7 @@ impl Ledger {
         let message_id = match event {
             Event::Processed { message_id, .. } | Event::HandedOff { message_id, .. } => message_id,
             // For an asynchronous invocation it is the request's id.
-            Event::RetryScheduled { message_id, .. } if self.knobs.strategy != Strategy::AsyncRetry => {
-                message_id
-            }
+            Event::RetryScheduled { message_id, .. } if !self.knobs.is_async_retry() => message_id,
             Event::DeadLettered { message_id: Some(message_id), .. } => message_id,
             _ => return,
         };

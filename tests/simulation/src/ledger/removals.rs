@@ -1,14 +1,12 @@
 //! The ways out of a queue: SQS's redrive, or deletion.
 
-use redeliver_core::strategy::Strategy;
-
 use super::{Ledger, Place, Violation};
 
 impl Ledger {
     /// SQS's redrive: only by its count, and not if a healthy function could have done its work.
     pub(super) fn moved(&mut self, id: &str, from: Place, to: Place) -> Result<(), Violation> {
         let (limit, expected) = match from {
-            Place::Source if matches!(self.knobs.strategy, Strategy::Visibility | Strategy::AsyncRetry) => {
+            Place::Source if self.knobs.is_visibility() || self.knobs.is_async_retry() => {
                 (self.knobs.receives_max(), Place::Annotation)
             }
             Place::Source => (self.knobs.receives_max(), Place::Intermediate),

@@ -76,12 +76,12 @@ impl Ledger {
 
     fn check_processor(&mut self, place: Place, send: Send<'_>) -> Result<(), Violation> {
         let is_valid = self.expected(send.n) == Expected::Handled;
-        match (self.knobs.strategy, place) {
-            (Strategy::DelayedResend, Place::Intermediate) => self.hand_off(send),
-            (Strategy::DirectResend, Place::Intermediate) => self.direct_hop(send),
-            (Strategy::DirectResend, Place::Source) => self.direct_resend(send),
-            (Strategy::DirectResend, Place::Annotation) if is_valid => self.direct_verdict(send),
-            (Strategy::Visibility, Place::Annotation) if is_valid => self.own_verdict(send),
+        match (self.knobs.retry_loop.strategy(), place) {
+            (Some(Strategy::DelayedResend), Place::Intermediate) => self.hand_off(send),
+            (Some(Strategy::DirectResend), Place::Intermediate) => self.direct_hop(send),
+            (Some(Strategy::DirectResend), Place::Source) => self.direct_resend(send),
+            (Some(Strategy::DirectResend), Place::Annotation) if is_valid => self.direct_verdict(send),
+            (Some(Strategy::Visibility), Place::Annotation) if is_valid => self.own_verdict(send),
             (_, Place::Annotation) => self.refusal(send),
             _ => Err("it has no business there".to_owned()),
         }
@@ -126,7 +126,7 @@ impl Ledger {
         let next = || retries.of_next_generation(origin.recorded_generation);
         let retries = if origin.came_back { &next() } else { retries };
         let attempt = failure.attempts().unwrap_or(retries.attempt);
-        let is_counted_by_the_queue = self.knobs.strategy == Strategy::Visibility;
+        let is_counted_by_the_queue = self.knobs.is_visibility();
         if failure.attempts().is_some() != is_counted_by_the_queue
             || (is_counted_by_the_queue && attempt >= origin.receives)
         {

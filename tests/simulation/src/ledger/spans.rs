@@ -7,7 +7,6 @@ use std::ops::AddAssign;
 
 use redeliver_core::handler::Invocation;
 use redeliver_core::message::ReceivedMessage;
-use redeliver_core::strategy::Strategy;
 use redeliver_core::trace::{AttributeValue, Span, SpanContext, SpanKind};
 
 use super::body::Retries;
@@ -200,7 +199,7 @@ impl Ledger {
                 "it is not the attempt of its calls {calls:?}, which are within {parents:?}"
             ));
         }
-        let by_receives = self.knobs.strategy == Strategy::Visibility;
+        let by_receives = self.knobs.is_visibility();
         // Unless the message was held then, or its process died.
         let of_receive = self.spans.of_receives.get(&(id.clone(), receive_count.saturating_sub(1)));
         let last = match of_receive {

@@ -3,8 +3,6 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use redeliver_core::strategy::Strategy;
-
 use super::breaker::Met;
 use super::calls::Answer;
 use super::copies::Failure;
@@ -31,9 +29,7 @@ impl Ledger {
         let copy = self.copy(id)?.clone();
         let (n, ..) = self.copies[id];
         let wrong = |why: String| format!("{actor:?} hid message {n} in {place:?} for {seconds} s: {why}");
-        if (actor, place) != (Actor::MessageProcessor, Place::Source)
-            || self.knobs.strategy != Strategy::Visibility
-        {
+        if (actor, place) != (Actor::MessageProcessor, Place::Source) || !self.knobs.is_visibility() {
             return Err(wrong("it has no business there".to_owned()));
         }
         if self.expected(n) != Expected::Handled {

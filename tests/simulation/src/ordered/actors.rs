@@ -283,7 +283,7 @@ impl<'a> Wiring for Queues<'a> {
 
     fn queue_times(&mut self) -> Option<QueueTimes> {
         let visibility_timeout = VisibilitySeconds::saturating(6 * self.0.knobs.function_seconds);
-        let queues = Strategy::Ordered.queues(0);
+        let queues = Strategy::Ordered.definition().queues(0);
         let retention = queues.into_iter().find(|queue| queue.role == Role::Source)?.retention;
         Some(QueueTimes { visibility_timeout, retention })
     }

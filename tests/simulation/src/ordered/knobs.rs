@@ -103,7 +103,7 @@ impl Rules {
         let policy = format!(
             r#"{{{breaker}{block}"max_attempts":{max_attempts},"max_age_seconds":{max_age_seconds}{backoff}}}"#
         );
-        Strategy::Ordered.policy(&policy).expect("a valid policy")
+        Strategy::Ordered.definition().policy(&policy).expect("a valid policy")
     }
 
     /// The longest delay before a retry.

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_aws::targets::{Command, HandlerEvent};
 use redeliver_core::json::pointer::Pointer;
-use redeliver_core::strategy::Strategy;
+use redeliver_core::strategy::RetryLoop;
 
 use crate::commands::exec;
 use crate::commands::run_args::{probability, strategies};
@@ -48,8 +48,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// The strategy for failed messages
-    #[arg(long, value_parser = strategies(Strategy::ALL), default_value_t)]
-    pub strategy: Strategy,
+    #[arg(long, value_parser = strategies(RetryLoop::all()), default_value_t)]
+    pub strategy: RetryLoop,
     /// JSON Pointer to the message group (a string or a number) in each body, for --strategy ordered [default: one group]
     #[arg(long, value_name = "POINTER", value_parser = pointer)]
     pub group_pointer: Option<Pointer>,

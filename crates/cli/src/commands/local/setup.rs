@@ -8,7 +8,7 @@ use redeliver_aws::targets::{
     Command, DEFAULT_TIMEOUT, Endpoint, EndpointSource, HandlerEvent, HttpTarget, OwnFunction, Processes,
     TargetAddress, TargetError,
 };
-use redeliver_core::strategy::Strategy;
+use redeliver_core::strategy::RetryLoop;
 use redeliver_local::{ChunkSize, Chunks, Groups, Setup, Target};
 use redeliver_operator::files::{create_output, read_policy, read_schema, unwritable};
 use redeliver_operator::message_file::Form;
@@ -19,17 +19,18 @@ use super::arguments::Arguments;
 
 /// Reads and checks everything; also opens the output for the final records.
 pub(super) fn read_setup(arguments: &Arguments) -> Result<(Setup, Box<dyn Write>), Failure> {
-    let strategy = arguments.strategy;
-    let policy = read_policy(arguments.policy.as_deref(), strategy)?;
-    if let (Some(path), Strategy::AsyncRetry) = (&arguments.data_schema, strategy) {
+    let retry_loop = arguments.strategy;
+    let is_async_retry = retry_loop == RetryLoop::AsyncRetry;
+    let policy = read_policy(arguments.policy.as_deref(), retry_loop.definition())?;
+    if let Some(path) = arguments.data_schema.as_ref().filter(|_| is_async_retry) {
         let reason = "--strategy async-retry does not check a data schema: leave it out";
         return Err(wrong(path.display(), reason));
     }
-    if arguments.plain.plain && strategy == Strategy::AsyncRetry {
+    if arguments.plain.plain && is_async_retry {
         let reason = "--strategy async-retry takes payloads instead of messages: leave it out";
         return Err(wrong("--plain", reason));
     }
-    let is_fifo = strategy.definition().is_fifo;
+    let is_fifo = retry_loop.definition().is_fifo;
     if arguments.group_pointer.is_some() && !is_fifo {
         let reason = "only --strategy ordered has message groups: leave it out";
         return Err(wrong("--group-pointer", reason));
@@ -48,7 +49,7 @@ pub(super) fn read_setup(arguments: &Arguments) -> Result<(Setup, Box<dyn Write>
             seed: arguments.seed,
         })),
     };
-    let form = Form::Anything(if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) });
+    let form = Form::Anything(if is_async_retry { check_payload } else { |_: &_| Ok(()) });
     // On an endpoint the first retries come after real minutes, so the whole input is sent first.
     let size = if arguments.endpoint_url.is_some() { ChunkSize::WHOLE } else { ChunkSize::SMALL };
     let chunks = Chunks::open(&arguments.file, form, groups, size)?;
@@ -59,7 +60,7 @@ pub(super) fn read_setup(arguments: &Arguments) -> Result<(Setup, Box<dyn Write>
         }
         None => Box::new(std::io::sink()),
     };
-    Ok((Setup { chunks, seed: arguments.seed, strategy, policy, schema, target }, output))
+    Ok((Setup { chunks, seed: arguments.seed, retry_loop, policy, schema, target }, output))
 }
 
 /// An option that does not go with the others.

@@ -76,7 +76,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", num_args = 1)]
     pub compare: Vec<PathBuf>,
     /// The strategy for failed messages
-    #[arg(long, value_parser = strategies(&[Strategy::DelayedResend, Strategy::DirectResend, Strategy::Ordered]), default_value_t)]
+    #[arg(long, value_parser = strategies([Strategy::DelayedResend, Strategy::DirectResend, Strategy::Ordered]), default_value_t)]
     pub strategy: Strategy,
     /// Number of messages
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number(1..=1_000_000_u64))]
@@ -166,7 +166,7 @@ impl Arguments {
     }
 
     pub(super) fn retention(&self) -> Duration {
-        self.retention.unwrap_or(self.strategy.source_retention())
+        self.retention.unwrap_or(self.strategy.definition().source_retention())
     }
 
     /// The scenario; an error if more groups meet the fault than there are, or if the strategy's queue does not allow it.

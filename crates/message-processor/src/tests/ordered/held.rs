@@ -81,7 +81,7 @@ fn a_message_that_waited_for_days_behind_others_is_held_from_its_first_receive()
 #[test]
 fn a_hold_is_told_and_spends_no_attempt_of_a_batch_of_ten() {
     let setup = (0..10).fold(setup(10), |setup, n| setup.failing(n, down()));
-    let setup = Setup { policy: Strategy::Ordered.policy("{}").unwrap(), ..setup };
+    let setup = Setup { policy: Strategy::Ordered.definition().policy("{}").unwrap(), ..setup };
     (0..10).for_each(|n| setup.produce_in(&format!("group-{n}"), [n]));
     let environment = setup.processor();
     while setup.world.elapsed() < 3600 {

@@ -26,7 +26,7 @@ fn one_group_of_three(strategy: Strategy, batch_size: u8) -> Scenario {
 }
 
 fn measured(policy: &str, scenario: &Scenario) -> Measurements {
-    run(&scenario.strategy.policy(policy).unwrap(), scenario, &|_| {}).unwrap()
+    run(&scenario.strategy.definition().policy(policy).unwrap(), scenario, &|_| {}).unwrap()
 }
 
 #[test]

@@ -54,7 +54,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     let slow = |queue| Altered(Slow { queue, clock });
     let message_processor = MessageProcessor {
         handler: Target(seen),
-        on_failure: OnFailure::wired(topology.strategy, topology).unwrap().map(slow),
+        on_failure: OnFailure::wired(topology.retry_loop.strategy().unwrap(), topology).unwrap().map(slow),
         breaker: SharedBreaker::of(policy),
         policy: policy.clone(),
         annotation_queue: slow(&topology.annotation),

@@ -1,0 +1,66 @@
+//! The definition of a strategy: its name, its queues, and the policies that it refuses.
+
+use std::time::Duration;
+
+use super::queues::{NeededQueue, Role, SOURCE_RETENTION};
+use crate::message::schema::Violation;
+use crate::policy::{OnGiveUp, Policy, PolicyError};
+
+#[derive(Debug)]
+pub struct Definition {
+    /// The name in settings and on the command line.
+    pub name: &'static str,
+    /// One line, for humans.
+    pub summary: &'static str,
+    /// Defaults for members that a policy omits, as JSON.
+    pub default_policy: &'static str,
+    /// Each finds a policy member that the strategy does not support.
+    pub(super) refusals: &'static [fn(&Policy) -> Option<Violation>],
+    pub(super) queues: fn(max_attempts: u32) -> Vec<NeededQueue>,
+    /// True if a failed message stays on the source queue: nothing is written into it, and nobody re-sends it.
+    pub stays_on_queue: bool,
+    /// True if the source queue is a FIFO queue.
+    pub is_fifo: bool,
+}
+
+impl Definition {
+    /// Parses a policy for this strategy, with the strategy's defaults.
+    ///
+    /// # Errors
+    /// As [`Policy::from_json`] and [`Definition::check`].
+    pub fn policy(&self, text: &str) -> Result<Policy, PolicyError> {
+        let policy = Policy::from_json_over(self.default_policy, text)?;
+        self.check(&policy).map(|()| policy)
+    }
+
+    /// Checks that the strategy supports a policy. The longest time that SQS can hide a message is not checked: it
+    /// depends on the queue.
+    ///
+    /// # Errors
+    /// All members that it does not support.
+    pub fn check(&self, policy: &Policy) -> Result<(), PolicyError> {
+        let wrong = self.refusals.iter().filter_map(|refusal| refusal(policy));
+        let wrong: Vec<_> = wrong.chain(self.refused_block(policy)).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(PolicyError::NotForStrategy(wrong)) }
+    }
+
+    /// Only a group of a FIFO queue can be blocked.
+    fn refused_block(&self, policy: &Policy) -> Option<Violation> {
+        let is_refused = policy.on_give_up == OnGiveUp::Block && !self.is_fifo;
+        let rule = "which is block: only the strategy ordered supports it; remove it";
+        is_refused.then(|| Violation::new("/on_give_up", rule))
+    }
+
+    /// The source queue's retention.
+    #[must_use]
+    pub fn source_retention(&self) -> Duration {
+        let source = self.queues(0).into_iter().find(|queue| queue.role == Role::Source);
+        source.map_or(SOURCE_RETENTION, |queue| queue.retention)
+    }
+
+    /// The queues for a policy with `max_attempts`; a dead-letter queue comes before the queues that it serves.
+    #[must_use]
+    pub fn queues(&self, max_attempts: u32) -> Vec<NeededQueue> {
+        (self.queues)(max_attempts)
+    }
+}

@@ -1,0 +1,63 @@
+//! The retry loops that `redeliver local` can run.
+
+use std::fmt;
+
+use super::{ASYNC_RETRY, Definition, Strategy};
+
+/// A retry loop, by what calls the target at first. `--strategy` names one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryLoop {
+    /// The message-processor reads the source queue and calls the target; its strategy brings failed messages back.
+    MessageProcessor(Strategy),
+    /// Lambda invokes the target asynchronously, and sends a record of each failure to the retry queue; the
+    /// async-retry-handler invokes the target again.
+    AsyncRetry,
+}
+
+impl RetryLoop {
+    /// In the order of `--help`.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Strategy::ALL.iter().copied().map(Self::MessageProcessor).chain([Self::AsyncRetry])
+    }
+
+    #[must_use]
+    pub const fn definition(self) -> &'static Definition {
+        match self {
+            Self::MessageProcessor(strategy) => strategy.definition(),
+            Self::AsyncRetry => &ASYNC_RETRY,
+        }
+    }
+
+    /// The message-processor's strategy, if the loop has a message-processor.
+    #[must_use]
+    pub const fn strategy(self) -> Option<Strategy> {
+        match self {
+            Self::MessageProcessor(strategy) => Some(strategy),
+            Self::AsyncRetry => None,
+        }
+    }
+
+    /// The loop of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|retry_loop| retry_loop.definition().name == name)
+    }
+}
+
+impl Default for RetryLoop {
+    fn default() -> Self {
+        Self::MessageProcessor(Strategy::default())
+    }
+}
+
+impl From<Strategy> for RetryLoop {
+    fn from(strategy: Strategy) -> Self {
+        Self::MessageProcessor(strategy)
+    }
+}
+
+impl fmt::Display for RetryLoop {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.definition().name)
+    }
+}
