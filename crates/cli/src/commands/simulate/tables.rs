@@ -27,8 +27,6 @@ const ROWS_MAX: usize = 12;
 
 /// The share of messages that the text calls "almost all".
 const ALMOST_ALL: f64 = 0.9;
-const HELD_ROW: &str = "messages held by the circuit breaker";
-const OVERTAKEN_ROW: &str = "processed after a later one of their group";
 
 /// The tables for a terminal.
 pub(super) fn text(forecast: &Forecast) -> String {
@@ -39,7 +37,6 @@ pub(super) fn text(forecast: &Forecast) -> String {
 pub(super) fn verdict(forecast: &Forecast) -> String {
     let [best, others @ ..] = &best_first(forecast)[..] else { return String::new() };
     let sent = forecast.scenario.messages;
-    let is_refused = !best.worst_case.fits;
     let result = match best.outcome.measured.unprocessed() {
         0 => format!("processes all {}", counted(sent, "message")),
         some => format!("does not process {} of {} messages", grouped(some), grouped(sent)),
@@ -47,20 +44,22 @@ pub(super) fn verdict(forecast: &Forecast) -> String {
     let is_lacking = best.outcome.measured.unprocessed() > 0;
     let cost = dollars(best.outcome.per_million.total_dollars);
     let name = escaped(&best.name);
-    match (others.is_empty(), is_refused) {
-        (true, true) => {
+    if !best.worst_case.fits {
+        return if others.is_empty() {
             "The stack refuses this policy: shorten its delays, or lengthen the retention.".to_owned()
-        }
-        (false, true) => {
+        } else {
             "The stack refuses each of these policies: shorten their delays, or lengthen the retention."
                 .to_owned()
-        }
-        (true, false) if is_lacking => {
-            format!("This policy {result}: plan more or longer retries. A million such messages cost {cost}.")
-        }
-        (true, false) => format!("This policy {result}. A million such messages cost {cost}."),
-        (false, false) => format!("Take {name}: it {result}. A million such messages cost {cost}."),
+        };
     }
+    let advice = if !others.is_empty() {
+        format!("Take {name}: it {result}")
+    } else if is_lacking {
+        format!("This policy {result}: plan more or longer retries")
+    } else {
+        format!("This policy {result}")
+    };
+    format!("{advice}. A million such messages cost {cost}.")
 }
 
 /// The policies by what they leave unprocessed, and then by their price. Those that the stack refuses come last.
@@ -226,12 +225,12 @@ fn worst_case(forecast: &Forecast) -> Section {
 
 fn retention_share(worst_case: &WorstCase) -> String {
     let share = format!("{:.0} %", (worst_case.retention_share() * 100.0).ceil());
-    match worst_case.fits {
-        true if worst_case.retention_share() > RETENTION_SHARE_MAX => {
-            format!("{share}, as long_delays allows")
-        }
-        true => share,
-        false => format!("{share}: THE STACK REFUSES IT"),
+    if !worst_case.fits {
+        format!("{share}: THE STACK REFUSES IT")
+    } else if worst_case.retention_share() > RETENTION_SHARE_MAX {
+        format!("{share}, as long_delays allows")
+    } else {
+        share
     }
 }
 
@@ -255,29 +254,28 @@ fn load(forecast: &Forecast) -> Section {
     }));
     rows.push(count("calls of the target", &|measured| measured.calls));
     let [busiest, most, drain] = after_the_return(forecast);
-    let more: [(&str, Count); 12] = [
-        ("wasted: the target was down", |measured| measured.wasted.while_down),
-        ("wasted: over its capacity", |measured| measured.wasted.over_capacity),
-        ("wasted: failed by chance", |measured| measured.wasted.by_chance),
-        (HELD_ROW, |measured| of_breaker(measured).held_messages),
-        ("  holds in total", |measured| of_breaker(measured).holds),
-        ("  probes: calls while it was open", |measured| of_breaker(measured).probes),
-        (busiest, |measured| measured.after_return.peak_per_second),
-        (most, |measured| measured.after_return.p99_per_second),
-        (OVERTAKEN_ROW, |measured| measured.by_group.as_ref().map_or(0, |groups| groups.overtaken)),
-        ("hops of long delays", |measured| measured.hops),
-        ("still waiting", |measured| measured.waiting),
-        ("EXPIRED IN A QUEUE", |measured| measured.unaccounted),
+    let has_breaker = measured().any(|measured| measured.circuit_breaker.is_some());
+    let has_groups = forecast.scenario.groups.is_some();
+    let overtaken = |measured: &Measurements| measured.by_group.as_ref().map_or(0, |groups| groups.overtaken);
+    // The flag says whether a row is shown even if all its counts are 0.
+    let more: [(&str, bool, Count); 12] = [
+        ("wasted: the target was down", false, |measured| measured.wasted.while_down),
+        ("wasted: over its capacity", false, |measured| measured.wasted.over_capacity),
+        ("wasted: failed by chance", false, |measured| measured.wasted.by_chance),
+        ("messages held by the circuit breaker", has_breaker, |measured| of_breaker(measured).held_messages),
+        ("  holds in total", false, |measured| of_breaker(measured).holds),
+        ("  probes: calls while it was open", false, |measured| of_breaker(measured).probes),
+        (busiest, true, |measured| measured.after_return.peak_per_second),
+        (most, true, |measured| measured.after_return.p99_per_second),
+        ("processed after a later one of their group", has_groups, overtaken),
+        ("hops of long delays", false, |measured| measured.hops),
+        ("still waiting", false, |measured| measured.waiting),
+        ("EXPIRED IN A QUEUE", false, |measured| measured.unaccounted),
     ];
-    let shown = more.into_iter().filter(|(name, value)| {
-        let has_breaker = *name == HELD_ROW && measured().any(|measured| measured.circuit_breaker.is_some());
-        let has_groups = *name == OVERTAKEN_ROW && forecast.scenario.groups.is_some();
-        has_breaker
-            || has_groups
-            || [busiest, most].contains(name)
-            || measured().any(|measured| value(measured) > 0)
+    let shown = more.into_iter().filter(|(_, is_always_shown, value)| {
+        *is_always_shown || measured().any(|measured| value(measured) > 0)
     });
-    rows.extend(shown.map(|(name, value)| count(name, &value)));
+    rows.extend(shown.map(|(name, _, value)| count(name, &value)));
     rows.push(row(drain, forecast, |policy| span(policy.outcome.measured.drain_seconds)));
     let note = bottlenecks(forecast);
     Section { note, ..by_policy("Load on the target, measured", "", forecast, rows) }
