@@ -96,10 +96,11 @@ fn closing(text: &str) -> Roff {
                 }
             }
             _ => {
-                match in_notes {
-                    true => roff.control("PP", []),
-                    false => roff.control("SH", ["NOTES"]),
-                };
+                if in_notes {
+                    roff.control("PP", []);
+                } else {
+                    roff.control("SH", ["NOTES"]);
+                }
                 in_notes = true;
                 roff.text([roman(paragraph)]);
             }

@@ -84,11 +84,14 @@ impl<'a> SimulatedTarget<'a> {
         let second = until(self.start, self.clock.now()).as_secs();
         let mut load = lock(self.load);
         let is_full = self.scenario.capacity.is_some_and(|most| load.at(second).succeeded >= most.into());
-        let answer = match meets_fault {
-            true if self.scenario.is_down(second) => Err(FailureCause::WhileDown),
-            _ if is_full => Err(FailureCause::OverCapacity),
-            true => self.built_in.answer(message).map_err(|_| FailureCause::ByChance),
-            false => Ok(()),
+        let answer = if meets_fault && self.scenario.is_down(second) {
+            Err(FailureCause::WhileDown)
+        } else if is_full {
+            Err(FailureCause::OverCapacity)
+        } else if meets_fault {
+            self.built_in.answer(message).map_err(|_| FailureCause::ByChance)
+        } else {
+            Ok(())
         };
         load.record(second, answer);
         answer

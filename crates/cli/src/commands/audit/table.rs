@@ -95,10 +95,8 @@ impl Table {
                 escaped(error_type)
             )?;
             if !error_details.is_empty() {
-                let details = match self.on_terminal {
-                    true => &shortened(error_details, DETAILS_MAX),
-                    false => error_details,
-                };
+                let details =
+                    if self.on_terminal { &shortened(error_details, DETAILS_MAX) } else { error_details };
                 writeln!(output, "{:13}{}", "", escaped(details))?;
             }
             writeln!(output, "{:13}e.g. {}", "", escaped(example))?;

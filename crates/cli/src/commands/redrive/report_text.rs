@@ -67,9 +67,11 @@ pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -
         }
     }
     // Only a pass through the whole queue knows the totals. A line of a file that is not a dead letter does not count.
-    let [stay, not_selected] = match report.is_complete() || !is_queue && report.early.is_none() {
-        true => ["stay", "not selected"],
-        false => ["stay, as far as seen", "not selected, as far as seen"],
+    let knows_the_totals = report.is_complete() || !is_queue && report.early.is_none();
+    let [stay, not_selected] = if knows_the_totals {
+        ["stay", "not selected"]
+    } else {
+        ["stay, as far as seen", "not selected, as far as seen"]
     };
     line(stay, report.staying_count());
     line(not_selected, report.not_selected);
