@@ -30,6 +30,12 @@ pub(crate) struct Received {
     pub(crate) exhausted: Vec<Stored>,
 }
 
+/// A receipt handle: the message, and the receive of which it is.
+struct Handle {
+    key: Key,
+    nonce: u64,
+}
+
 /// The state of one queue.
 #[derive(Debug)]
 pub(crate) struct QueueState {
@@ -190,7 +196,7 @@ impl QueueState {
     /// visibility timeout tries to delete the processed messages, the action fails with an error".
     pub(crate) fn delete(&mut self, now: Timestamp, handle: &str) -> Result<(), EntryError> {
         self.settle(now);
-        let (key, nonce) = self.parse_handle(handle)?;
+        let Handle { key, nonce } = self.parse_handle(handle)?;
         if self.is_fifo() && self.messages.has_expired(key, nonce) {
             return Err(sender_fault("ReceiptHandleIsInvalid"));
         }
@@ -212,7 +218,7 @@ impl QueueState {
         visibility: VisibilitySeconds,
     ) -> Result<(), EntryError> {
         self.settle(now);
-        let (key, nonce) = self.parse_handle(handle)?;
+        let Handle { key, nonce } = self.parse_handle(handle)?;
         let lease = self.messages.leased(key, nonce).ok_or_else(|| sender_fault("InvalidParameterValue"))?;
         let until = later(now, visibility.duration());
         // Counted from the receive: repeated changes must not hide a message for longer than 12 hours.
@@ -296,13 +302,13 @@ impl QueueState {
         });
     }
 
-    fn parse_handle(&self, handle: &str) -> Result<(Key, u64), EntryError> {
+    fn parse_handle(&self, handle: &str) -> Result<Handle, EntryError> {
         let parse = || {
             let (number, rest) = handle.split_once('-')?;
             let (key, nonce) = rest.split_once('-')?;
             let is_own = u32::from_str_radix(number, 16).ok()? == self.number;
-            let ids = (u64::from_str_radix(key, 16).ok()?, u64::from_str_radix(nonce, 16).ok()?);
-            is_own.then_some(ids)
+            let (key, nonce) = (u64::from_str_radix(key, 16).ok()?, u64::from_str_radix(nonce, 16).ok()?);
+            is_own.then_some(Handle { key, nonce })
         };
         parse().ok_or_else(|| sender_fault("ReceiptHandleIsInvalid"))
     }

@@ -57,8 +57,8 @@ impl SpanExport {
             is_last = end.is_requested();
             // On a thread of its own: the pollers share one, and 8,192 spans take milliseconds to encode.
             let (encoder, functions) = (exporter.clone(), Arc::clone(&functions));
-            let taken = spawn_blocking(move || take_request(&encoder, &functions)).await;
-            let Ok(Some((request, dropped))) = taken else { continue };
+            let taken = spawn_blocking(move || take_ended(&encoder, &functions)).await;
+            let Ok(Some(EndedSpans { request, dropped })) = taken else { continue };
             let lost = match exporter.post(request).await {
                 Err(error) => format!("spans were not exported: {error}"),
                 Ok(()) if dropped > 0 => format!("{dropped} spans had no room and are lost"),
@@ -85,8 +85,15 @@ impl RunningExport {
     }
 }
 
-/// The request with the spans that have ended, if there are any, and the number of those that had no room.
-fn take_request(exporter: &Exporter, functions: &[Traced]) -> Option<(Vec<u8>, u64)> {
+/// The spans that have ended since the last export.
+struct EndedSpans {
+    request: Vec<u8>,
+    /// The number of those that had no room.
+    dropped: u64,
+}
+
+/// `None` if none has ended.
+fn take_ended(exporter: &Exporter, functions: &[Traced]) -> Option<EndedSpans> {
     let (mut all, mut all_dropped) = (Vec::new(), 0);
     for (function, observer) in functions {
         let (mut spans, dropped) = observer.tracer().map(Tracer::take).unwrap_or_default();
@@ -99,7 +106,7 @@ fn take_request(exporter: &Exporter, functions: &[Traced]) -> Option<(Vec<u8>, u
     if all.is_empty() {
         return None;
     }
-    Some((exporter.encode(all), all_dropped))
+    Some(EndedSpans { request: exporter.encode(all), dropped: all_dropped })
 }
 
 #[cfg(test)]

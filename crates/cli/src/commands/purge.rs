@@ -73,12 +73,17 @@ impl Arguments {
 
 /// Prints what would be deleted, or with `--apply` deletes it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let (purged, missing) = run(arguments).await?;
-    print(arguments, &purged, &missing)
+    print(arguments, &run(arguments).await?)
 }
 
-/// Returns the result, and sentences about ids and groups that were named and not found.
-async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
+/// A plan, or what was done.
+struct Run {
+    purged: Purged,
+    /// Sentences about ids and groups that were named and not found.
+    missing: Vec<String>,
+}
+
+async fn run(arguments: &Arguments) -> Result<Run, Failure> {
     if arguments.selection.is_everything() {
         return Err(UsageError::new(
             "select messages with --group, --ids or --where; `--where true` selects all of them",
@@ -112,10 +117,10 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
         .chain(not_judged_in_words(&purged.not_judged))
         .for_each(stderr::warning);
     let is_covered = purged.coverage.is_some_and(|coverage| coverage.complete);
-    Ok((purged, if is_covered { pick.missing() } else { Vec::new() }))
+    Ok(Run { purged, missing: if is_covered { pick.missing() } else { Vec::new() } })
 }
 
-fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<ExitCode, Failure> {
+fn print(arguments: &Arguments, Run { purged, missing }: &Run) -> Result<ExitCode, Failure> {
     let applied = arguments.apply.is_wanted();
     arguments
         .printing

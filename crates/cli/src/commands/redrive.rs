@@ -37,14 +37,20 @@ use report_text::Way;
 
 /// Prints the plan, or with `--apply` the report of its run.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let (report, missing) = run(arguments).await?;
-    let hidden = report.coverage.and_then(|coverage| still_hidden(coverage.still_hidden));
+    let run = run(arguments).await?;
+    let hidden = run.report.coverage.and_then(|coverage| still_hidden(coverage.still_hidden));
     hidden.iter().for_each(stderr::warning);
-    print(arguments, &report, &missing)
+    print(arguments, &run)
 }
 
-/// Returns the result, and sentences about ids and groups that were named and not found.
-async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Failure> {
+/// A plan, or what was done.
+struct Run {
+    report: RedriveReport,
+    /// Sentences about ids and groups that were named and not found.
+    missing: Vec<String>,
+}
+
+async fn run(arguments: &Arguments) -> Result<Run, Failure> {
     arguments.printing.check()?;
     if let Some(archive) = arguments.from.archive()? {
         return Err(UsageError::new(archive.how_to_send()).into());
@@ -58,11 +64,7 @@ async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Fail
     }
 }
 
-async fn send(
-    arguments: &Arguments,
-    plan: Plan,
-    from: &DeadLetters,
-) -> Result<(RedriveReport, Vec<String>), Failure> {
+async fn send(arguments: &Arguments, plan: Plan, from: &DeadLetters) -> Result<Run, Failure> {
     check_not_sent_as_backup(arguments)?;
     let connection = &arguments.from.queue.connection;
     let to = match &arguments.to {
@@ -114,7 +116,7 @@ async fn send(
     // Only the first run over the whole queue can tell that a message is missing. In a file all stay.
     let knows = report.is_covered() && (is_first_run || is_file);
     let missing = if knows { plan.pick.missing() } else { Vec::new() };
-    Ok((report, missing))
+    Ok(Run { report, missing })
 }
 
 /// Refuses a file of which only the journal of `send --backup` says what was sent.
@@ -146,12 +148,7 @@ fn sent_before(arguments: &Arguments, from: &DeadLetters) -> Result<Option<Journ
 
 /// Writes the messages to a new file instead of sending them. A run that fails or is interrupted removes the file; one
 /// that is killed leaves its first part.
-async fn write(
-    arguments: &Arguments,
-    plan: &Plan,
-    from: &DeadLetters,
-    path: &Path,
-) -> Result<(RedriveReport, Vec<String>), Failure> {
+async fn write(arguments: &Arguments, plan: &Plan, from: &DeadLetters, path: &Path) -> Result<Run, Failure> {
     check_not_sent_as_backup(arguments)?;
     let journal = sent_before(arguments, from)?;
     let stop = interrupted("interrupted: Ctrl-C again does not wait")?;
@@ -170,31 +167,30 @@ async fn write(
         interrupted: &|| stop.is_requested(),
         progress: &|_| {},
     };
-    let report = match arguments.apply.is_wanted() {
-        false => redrive.dry_run_after(journal.as_ref()).await?,
-        true => {
-            let mut output = BufWriter::new(redeliver_operator::terminal::output::create(path)?);
-            let report = redrive.write(journal.as_ref(), &mut output).await;
-            let report = report.and_then(|report| {
-                output.flush()?;
-                // The dead letters may be deleted next. A pipe cannot be synchronised.
-                if path.is_file() {
-                    output.get_ref().sync_all()?;
-                    sync_directory_of(path)?;
-                }
-                Ok(report)
-            });
-            let is_whole = report.as_ref().is_ok_and(|report| report.early.is_none());
-            // A pipe or a device was there before.
-            if !is_whole && path.is_file() {
-                let _best_effort = std::fs::remove_file(path);
+    let report = if arguments.apply.is_wanted() {
+        let mut output = BufWriter::new(redeliver_operator::terminal::output::create(path)?);
+        let report = redrive.write(journal.as_ref(), &mut output).await;
+        let report = report.and_then(|report| {
+            output.flush()?;
+            // The dead letters may be deleted next. A pipe cannot be synchronised.
+            if path.is_file() {
+                output.get_ref().sync_all()?;
+                sync_directory_of(path)?;
             }
-            report?
+            Ok(report)
+        });
+        let is_whole = report.as_ref().is_ok_and(|report| report.early.is_none());
+        // A pipe or a device was there before.
+        if !is_whole && path.is_file() {
+            let _best_effort = std::fs::remove_file(path);
         }
+        report?
+    } else {
+        redrive.dry_run_after(journal.as_ref()).await?
     };
     picked_without_members(&plan.pick).iter().for_each(stderr::warning);
     let missing = if report.early.is_none() { plan.pick.missing() } else { Vec::new() };
-    Ok((report, missing))
+    Ok(Run { report, missing })
 }
 
 /// True if the source queue has a consumer. Without one, messages are sent only if the user agrees.
@@ -272,7 +268,7 @@ fn show(bar: &ProgressBar, progress: Progress) {
     }
 }
 
-fn print(arguments: &Arguments, report: &RedriveReport, missing: &[String]) -> Result<ExitCode, Failure> {
+fn print(arguments: &Arguments, Run { report, missing }: &Run) -> Result<ExitCode, Failure> {
     let applied = arguments.apply.is_wanted();
     // Reasons contain names of members from the messages.
     let way = Way::of(arguments);

@@ -36,6 +36,15 @@ pub struct Scenario {
     pub seed: u64,
 }
 
+/// The times of a target that alternates between up and down, in seconds.
+struct Cycle {
+    /// It is up for this long at the beginning of each period.
+    up: u64,
+    period: u64,
+    /// From then on it is up.
+    end: u64,
+}
+
 /// The fault of the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TargetFault {
@@ -144,7 +153,7 @@ impl Groups {
 impl Scenario {
     /// The times at which the target is down, in seconds since the first message.
     pub fn down_times(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator {
-        let (up, period, end) = self.cycle();
+        let Cycle { up, period, end } = self.cycle();
         let count = usize::try_from(end.saturating_sub(up).div_ceil(period)).unwrap_or(usize::MAX);
         (0..count).map(move |index| {
             let start = up + index as u64 * period;
@@ -159,18 +168,19 @@ impl Scenario {
 
     /// True if the target is down in this second, for the messages that meet the fault.
     pub(super) fn is_down(&self, second: u64) -> bool {
-        let (up, period, end) = self.cycle();
+        let Cycle { up, period, end } = self.cycle();
         second < end && second % period >= up
     }
 
-    /// The seconds for which the target is up in each period, the period, and the second at which it stays up.
-    fn cycle(&self) -> (u64, u64, u64) {
+    fn cycle(&self) -> Cycle {
         match self.fault {
-            TargetFault::Outage(length) => (0, length.as_secs().max(1), length.as_secs()),
-            TargetFault::Flap(Flap { up, down }) => {
-                (up.as_secs(), (up + down).as_secs(), self.over.as_secs())
+            TargetFault::Outage(length) => {
+                Cycle { up: 0, period: length.as_secs().max(1), end: length.as_secs() }
             }
-            TargetFault::FailureRate(_) => (0, 1, 0),
+            TargetFault::Flap(Flap { up, down }) => {
+                Cycle { up: up.as_secs(), period: (up + down).as_secs(), end: self.over.as_secs() }
+            }
+            TargetFault::FailureRate(_) => Cycle { up: 0, period: 1, end: 0 },
         }
     }
 
