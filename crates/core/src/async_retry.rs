@@ -10,8 +10,8 @@ mod record;
 use chrono::TimeDelta;
 
 use crate::decide::backoff::{Key, delay};
-use crate::decide::{AgeLimit, DueTime, check_age, check_attempts, classify};
-use crate::failure::{Answer, Kind, LastError};
+use crate::decide::{AgeLimit, DueTime, check_age, check_attempts, retryable_kind};
+use crate::failure::{Answer, LastError};
 use crate::function_arn::FunctionArns;
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
@@ -85,9 +85,7 @@ fn next_retry(policy: &Policy, failed: &FailedInvocation<'_>, now: Timestamp) ->
         });
     }
     let kind = Answer::of(failed.error.kind).kind();
-    if classify(policy, &LastError::of(&failed.error).error_type, kind) == Kind::Permanent {
-        return Err(DeadLetterReason::NonRetryableError.into());
-    }
+    retryable_kind(policy, &LastError::of(&failed.error).error_type, kind)?;
     check_attempts(policy, None, failed.retries_made)?;
     let attempt = failed.retries_made + 1;
     // Every invocation has its own request id, so no two failures of an event share a key.

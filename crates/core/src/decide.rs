@@ -95,19 +95,46 @@ struct Retry {
 }
 
 fn next_retry(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Result<Retry, GiveUp> {
-    let FailedMessage { accepted, hand_off, due_at, .. } = failed;
-    let HandOff { error, answer, delivery, .. } = hand_off;
-    let before = accepted.metadata();
-    let first_sent = before.first_sent(delivery.sent_at);
-    // Checked before the limits: of two reasons the final record names the one that more attempts would not have
-    // changed.
-    let kind = classify(policy, &error.error_type, answer.kind());
-    if kind == Kind::Permanent {
-        return Err(DeadLetterReason::NonRetryableError.into());
+    let HandOff { error, answer, .. } = &failed.hand_off;
+    let kind = retryable_kind(policy, &error.error_type, answer.kind())?;
+    let spends = available_budget(policy, failed, kind)?;
+    let due = due_time(policy, failed, spends, now)?;
+    Ok(Retry { metadata: retry_metadata(failed, kind, spends, due, now), due, spends })
+}
+
+/// Classifies a failure that is not permanent. Checked before the limits: of two reasons the final record names the one
+/// that more attempts would not have changed.
+pub(crate) fn retryable_kind(policy: &Policy, error_type: &str, kind: Kind) -> Result<Kind, GiveUp> {
+    match classify(policy, error_type, kind) {
+        Kind::Permanent => Err(DeadLetterReason::NonRetryableError.into()),
+        kind => Ok(kind),
     }
-    // Holds claimed by a producer are not copied: the re-send would make them ours.
-    let held_before = before.holds.seconds(delivery.origin);
-    let spends = Budget::of(policy, kind, before, held_before);
+}
+
+/// The budget for the next re-send, unless it is used up.
+fn available_budget(policy: &Policy, failed: &FailedMessage, kind: Kind) -> Result<Budget, GiveUp> {
+    let before = failed.accepted.metadata();
+    let budget = Budget::of(policy, kind, before, held_seconds(failed));
+    match budget {
+        Budget::Attempt => check_attempts(policy, before.max_attempts, before.retry_attempt)?,
+        Budget::Redrive => check_redrives(policy, before)?,
+        // Chosen only while there is some left.
+        Budget::Snooze | Budget::Hold => {}
+    }
+    Ok(budget)
+}
+
+/// The due time of the next re-send, unless the message expires before it.
+fn due_time(
+    policy: &Policy,
+    failed: &FailedMessage,
+    spends: Budget,
+    now: Timestamp,
+) -> Result<DueTime, GiveUp> {
+    let FailedMessage { accepted, hand_off, due_at, .. } = failed;
+    let HandOff { answer, delivery, .. } = hand_off;
+    let before = accepted.metadata();
+    let limit = AgeLimit::of(policy, before.expires_at, before.first_sent(delivery.sent_at));
     // A re-send that spends no attempt has the key of the attempt that it postpones. A snooze's delay uses another word
     // of the key than the retry's.
     let key = Key {
@@ -115,36 +142,42 @@ fn next_retry(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Result
         generation: before.generation(),
         attempt: before.retry_attempt + 1,
     };
-    let limit = AgeLimit::of(policy, before.expires_at, first_sent);
-    let by_policy = || {
-        let backoff = FlooredBackoff::before(policy, answer, key);
-        DueTime::after(&backoff, limit.map(|limit| limit.at), policy, delivery, now)
-    };
-    let drawn = match spends {
-        Budget::Attempt => {
-            check_attempts(policy, before.max_attempts, before.retry_attempt)?;
-            by_policy()
+    let by_budget = || match spends {
+        Budget::Attempt | Budget::Snooze => {
+            let backoff = FlooredBackoff::before(policy, answer, key);
+            DueTime::after(&backoff, limit.map(|limit| limit.at), policy, delivery, now)
         }
-        Budget::Snooze => by_policy(),
         Budget::Hold => {
             let left = limit.map(|limit| until(now, limit.at));
-            DueTime::from_now(hold_delay(policy, answer.retry_after_seconds, held_before, left), now)
+            let delay = hold_delay(policy, answer.retry_after_seconds, held_seconds(failed), left);
+            DueTime::from_now(delay, now)
         }
-        Budget::Redrive => {
-            check_redrives(policy, before)?;
-            // The time that SQS waited before it moved the message is not part of its delay.
-            DueTime::from_now(redrive_delay(before.redrives_since_answer() + 1, key), now)
-        }
+        // The time that SQS waited before it moved the message is not part of its delay.
+        Budget::Redrive => DueTime::from_now(redrive_delay(before.redrives_since_answer() + 1, key), now),
     };
     // A message that has hopped keeps its due time, so that the last hop does not start the wait again.
-    let due = DueTime::of_hop(policy, hand_off, *due_at, now).unwrap_or(drawn);
+    let due = DueTime::of_hop(policy, hand_off, *due_at, now).unwrap_or_else(by_budget);
     check_age(limit, due.at)?;
+    Ok(due)
+}
+
+/// The metadata of the next re-send, with one more unit of its budget spent.
+fn retry_metadata(
+    failed: &FailedMessage,
+    kind: Kind,
+    spends: Budget,
+    due: DueTime,
+    now: Timestamp,
+) -> RetryMetadata {
+    let (before, hand_off) = (failed.accepted.metadata(), &failed.hand_off);
+    let HandOff { error, delivery, .. } = hand_off;
+    let held_before = held_seconds(failed);
     let is_answered = matches!(kind, Kind::Transient | Kind::Snooze);
     let redrives_unanswered = if is_answered { 0 } else { before.redrives_since_answer() };
     let mut metadata = RetryMetadata {
         retry_attempt: before.retry_attempt,
         next_retry_time: due.at,
-        first_sent_time: first_sent,
+        first_sent_time: before.first_sent(delivery.sent_at),
         retry_history: match spends {
             // Not called, so the previous failure stays the last one on record.
             Budget::Hold if error.was_not_called() => before.retry_history.clone(),
@@ -171,7 +204,13 @@ fn next_retry(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Result
             metadata.held_seconds = (held_before + u32::from(due.delay.get())).min(HELD_SECONDS_MAX);
         }
     }
-    Ok(Retry { metadata, due, spends })
+    metadata
+}
+
+/// Seconds that the message was held before. Holds claimed by a producer are not copied: the re-send would make them
+/// ours.
+fn held_seconds(FailedMessage { accepted, hand_off, .. }: &FailedMessage) -> u32 {
+    accepted.metadata().holds.seconds(hand_off.delivery.origin)
 }
 
 /// A `non_retryable` match is permanent; else a `retryable` match is transient, whatever the target said; else, if

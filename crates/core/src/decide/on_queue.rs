@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::{AgeLimit, FlooredBackoff, check_age, check_attempts, classify};
+use super::{AgeLimit, FlooredBackoff, check_age, check_attempts, retryable_kind};
 use crate::accepted::{Accepted, FailedMessage};
 use crate::decide::backoff::Key;
-use crate::failure::{HandOff, Kind};
+use crate::failure::HandOff;
 use crate::limits::{RetryDelay, VisibilitySeconds};
 use crate::message::Timestamp;
 use crate::message::metadata::rfc3339;
@@ -67,9 +67,7 @@ pub fn decide_on_queue(
 ) -> Result<VisibilitySeconds, GiveUp> {
     let FailedMessage { accepted, hand_off: HandOff { error, answer, delivery, .. }, .. } = failed;
     let metadata = accepted.metadata();
-    if classify(policy, &error.error_type, answer.kind()) == Kind::Permanent {
-        return Err(DeadLetterReason::NonRetryableError.into());
-    }
+    retryable_kind(policy, &error.error_type, answer.kind())?;
     // The first call was not a retry, so the next retry has the number of this call.
     let Attempts { made, since } = attempts;
     check_attempts(policy, metadata.max_attempts, made.saturating_sub(1))?;
