@@ -32,11 +32,12 @@ pub use crate::failure::{Hold, HoldReason};
 use crate::handler::{FailureKind, HandlerError};
 use crate::message::Timestamp;
 use crate::policy::Policy;
-use circuit::{Circuit, PROBE_SECONDS_MAX, PROBE_SECONDS_MAX_OF_KEY, Verdict};
+use circuit::{Circuit, EndedOutage, PROBE_SECONDS_MAX, PROBE_SECONDS_MAX_OF_KEY, Verdict};
 use evidence::nats;
 pub use keys::Key;
 use keys::Keys;
 use moment::{Moment, MomentClock};
+use rate::Reserve;
 use shares::Shares;
 
 /// The breaker of one environment.
@@ -138,6 +139,32 @@ enum Scope {
     Key,
 }
 
+/// What the circuits of the target and of the key say together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CircuitsAnswer {
+    Call,
+    /// Call, and let a failure spend an attempt.
+    CallRegardless,
+    Probe(Scope),
+    Wait,
+    /// Hold the message for as long as this circuit says.
+    Hold(Scope),
+}
+
+impl Verdict {
+    /// The verdict of the circuit that decides, for a message that may wait for its turn or not.
+    fn answer(self, scope: Scope, may_wait: bool) -> CircuitsAnswer {
+        match self {
+            Self::Call => CircuitsAnswer::Call,
+            Self::Unconfirmed => CircuitsAnswer::CallRegardless,
+            Self::Probe => CircuitsAnswer::Probe(scope),
+            Self::Probing => CircuitsAnswer::Wait,
+            Self::Limited if may_wait => CircuitsAnswer::Wait,
+            Self::Down | Self::Limited => CircuitsAnswer::Hold(scope),
+        }
+    }
+}
+
 impl Permit {
     /// True if the call is a probe of a target that is down.
     #[must_use]
@@ -224,45 +251,55 @@ impl Breaker {
             *self = Self::default();
         }
         let moment = self.clock.moment(now);
-        let is_first = caller.is_first_call();
-        let keeps_free = self.target.is_limited() && {
-            self.shares.asks(caller.key);
-            self.shares.takes_more(caller.key, moment)
-        };
-        let may_wait = patience != Patience::Over;
-        let (of_target, of_key) = match self.target.ask(is_first, may_wait, keeps_free, moment) {
-            // A probe of the target may be made with any key.
-            verdict @ (Verdict::Call | Verdict::Limited) => {
-                let may_wait = patience.of_key(caller.key);
-                let circuit = self.keys.get_mut(caller.key, moment);
-                (verdict, circuit.map_or(Verdict::Call, |key| key.ask(is_first, may_wait, false, moment)))
-            }
-            verdict => (verdict, Verdict::Call),
-        };
+        let answer = self.ask_circuits(caller, patience, moment);
         let permit = |reason| Permission::Call(Permit { caller, began: self.changes, reason });
-        let (scope, verdict) = match (of_target, of_key) {
-            (Verdict::Call, verdict) => (Scope::Key, verdict),
-            // A key that is down cannot use a place.
-            (Verdict::Limited, verdict @ (Verdict::Down | Verdict::Wait)) => (Scope::Key, verdict),
-            (verdict, _) => (Scope::Target, verdict),
-        };
-        match verdict {
-            Verdict::Call => {
+        match answer {
+            CircuitsAnswer::Call => {
                 let permission = permit(Reason::Up);
                 self.target.take_token();
                 self.shares.called(caller.key);
                 self.keys.get_mut(caller.key, moment).map(Circuit::take_token);
                 permission
             }
-            Verdict::Unconfirmed => permit(Reason::Regardless),
-            Verdict::Wait => Permission::Wait,
-            Verdict::Probe => {
+            CircuitsAnswer::CallRegardless => permit(Reason::Regardless),
+            CircuitsAnswer::Probe(scope) => {
                 let permission = permit(Reason::Probe(scope));
-                self.circuit(scope, caller.key, moment).0.begin_probe();
+                self.circuit(scope, caller.key, moment).begin_probe();
                 permission
             }
-            Verdict::Down | Verdict::Limited => Permission::Hold(self.hold_by(scope, caller, moment)),
+            CircuitsAnswer::Wait => Permission::Wait,
+            CircuitsAnswer::Hold(scope) => Permission::Hold(self.hold_by(scope, caller, moment)),
         }
+    }
+
+    /// Asks the circuit of the target, and the key's where that may change the answer.
+    fn ask_circuits(&mut self, caller: Caller, patience: Patience, now: Moment) -> CircuitsAnswer {
+        let reserve = self.reserve(caller.key, now);
+        match self.target.ask(caller, reserve, now) {
+            Verdict::Call => self.ask_key(caller, now).answer(Scope::Key, patience.of_key(caller.key)),
+            Verdict::Limited if patience == Patience::Over => match self.ask_key(caller, now) {
+                // A key that is down cannot use a place.
+                Verdict::Down => CircuitsAnswer::Hold(Scope::Key),
+                Verdict::Probing => CircuitsAnswer::Wait,
+                _ => CircuitsAnswer::Hold(Scope::Target),
+            },
+            // A probe of the target may be made with any key.
+            verdict => verdict.answer(Scope::Target, patience != Patience::Over),
+        }
+    }
+
+    fn ask_key(&mut self, caller: Caller, now: Moment) -> Verdict {
+        let circuit = self.keys.get_mut(caller.key, now);
+        circuit.map_or(Verdict::Call, |circuit| circuit.ask(caller, Reserve::None, now))
+    }
+
+    /// What a call of this key must leave of the target's rate. Counts the key as one of its users.
+    fn reserve(&mut self, key: Option<Key>, now: Moment) -> Reserve {
+        if !self.target.is_limited() {
+            return Reserve::None;
+        }
+        self.shares.asks(key);
+        if self.shares.takes_more(key, now) { Reserve::OnePlace } else { Reserve::None }
     }
 
     /// The permit for a message that has reached its hold limit: it is called in any state. Its outcome counts like any
@@ -280,8 +317,9 @@ impl Breaker {
         }
         if let CallOutcome::Refusal(Some(after)) = met {
             let scope = if let Reason::Probe(scope) = permit.reason { scope } else { Scope::Key };
-            let (circuit, changes) = self.circuit(scope, permit.caller.key, now);
-            circuit.retry_after(after.as_secs_f32(), changes, now);
+            self.changes += 1;
+            let change = self.changes;
+            self.circuit(scope, permit.caller.key, now).retry_after(after.as_secs_f32(), change, now);
         }
         match permit.reason {
             Reason::Probe(scope) => self.probe_failed(&permit, scope, now),
@@ -307,7 +345,7 @@ impl Breaker {
                 self.keys.get_mut(key, now).map(Circuit::give_back_token);
             }
             Reason::Probe(scope) => {
-                let (circuit, _) = self.circuit(scope, key, now);
+                let circuit = self.circuit(scope, key, now);
                 if !circuit.is_older(permit.began) {
                     circuit.give_back_probe();
                 }
@@ -357,7 +395,7 @@ impl Breaker {
 
     fn hold_by(&mut self, scope: Scope, caller: Caller, now: Moment) -> Hold {
         let jitter = jitter(caller.message_id, self.changes);
-        let (circuit, _) = self.circuit(scope, caller.key, now);
+        let circuit = self.circuit(scope, caller.key, now);
         let reason = if circuit.open_since().is_some() { HoldReason::Down } else { HoldReason::RateLimited };
         let (since, seconds) = (circuit.since().unwrap_or(now), circuit.hold_seconds(jitter, now));
         // A `Retry-After` for its key counts, even if the target as a whole was found down or busy since.
@@ -366,11 +404,10 @@ impl Breaker {
         Hold { reason, since: self.clock.timestamp(since), delay: duration(seconds) }
     }
 
-    /// The circuit of this scope, and the counter of state changes.
-    fn circuit(&mut self, scope: Scope, key: Option<Key>, now: Moment) -> (&mut Circuit, &mut u32) {
+    fn circuit(&mut self, scope: Scope, key: Option<Key>, now: Moment) -> &mut Circuit {
         match scope {
-            Scope::Target => (&mut self.target, &mut self.changes),
-            Scope::Key => (self.keys.entry(key, now), &mut self.changes),
+            Scope::Target => &mut self.target,
+            Scope::Key => self.keys.entry(key, now),
         }
     }
 
@@ -382,9 +419,10 @@ impl Breaker {
         let run = circuit.as_ref().map_or(0, |circuit| circuit.run);
         let of_key = circuit.as_mut().and_then(|circuit| circuit.answer(began, run, &mut self.changes, now));
         let of_target = self.target.answer(began, run, &mut self.changes, now);
-        of_target
-            .or(of_key)
-            .map(|(open_for, probes)| Change::Closed { open_for: duration(open_for), probes: probes.into() })
+        of_target.or(of_key).map(|EndedOutage { seconds, probes }| Change::Closed {
+            open_for: duration(seconds),
+            probes: probes.into(),
+        })
     }
 
     fn probe_failed(&mut self, permit: &Permit, scope: Scope, now: Moment) -> Option<Change> {
@@ -400,12 +438,12 @@ impl Breaker {
             (Scope::Key, Some(_)) => PROBE_SECONDS_MAX_OF_KEY,
             _ => PROBE_SECONDS_MAX,
         };
-        let (circuit, changes) = self.circuit(scope, key, now);
-        if circuit.is_older(began) {
+        if self.circuit(scope, key, now).is_older(began) {
             return None;
         }
-        *changes += 1;
-        let probe_in = circuit.probe_failed(is_first_call, longest, jitter(message_id, *changes), now)?;
+        self.changes += 1;
+        let jitter = jitter(message_id, self.changes);
+        let probe_in = self.circuit(scope, key, now).probe_failed(is_first_call, longest, jitter, now)?;
         Some(Change::ProbeFailed { probe_in: duration(probe_in) })
     }
 
@@ -425,8 +463,12 @@ impl Breaker {
             Some(Refused { message_id, key, is_busy, at: now, after_answers: self.answers.in_all });
         let rate = self.answers.per_second(now);
         let scope = if is_shared { Scope::Target } else { Scope::Key };
-        let (circuit, changes) = self.circuit(scope, key, now);
-        circuit.refuse(permit.began, changes, rate, now).then_some(scope)
+        let change = self.changes + 1;
+        if !self.circuit(scope, key, now).refuse(permit.began, change, rate, now) {
+            return None;
+        }
+        self.changes = change;
+        Some(scope)
     }
 
     /// Adds an outage to the evidence, and opens a circuit if the evidence is enough.

@@ -1,9 +1,9 @@
 //! The state of one circuit: of one key, or of the target as a whole.
 
-use super::HOLD_SECONDS_MAX;
 use super::evidence::{CERTAIN, Evidence, LIKELY};
 use super::moment::Moment;
-use super::rate::RateLimit;
+use super::rate::{RateLimit, Reserve};
+use super::{Caller, HOLD_SECONDS_MAX};
 
 /// After its last confirmation an outage is believed for three times as long as it was confirmed, within these limits.
 /// Only messages that never failed before confirm it.
@@ -58,6 +58,14 @@ struct Open {
     probes: u16,
 }
 
+/// An outage that is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndedOutage {
+    pub(super) seconds: f32,
+    /// Probes made, the answered one included.
+    pub(super) probes: u16,
+}
+
 /// A circuit's answer to a request for a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
@@ -65,8 +73,8 @@ pub(super) enum Verdict {
     Probe,
     /// The outage is no longer confirmed: the call is made, and spends an attempt.
     Unconfirmed,
-    /// A running probe decides, or the rate limit may have a place soon.
-    Wait,
+    /// The target is down, and a running probe shows if it is back.
+    Probing,
     /// The target is down.
     Down,
     /// The rate is used up.
@@ -78,49 +86,31 @@ pub(super) const PROBE_SECONDS_MAX: f32 = 120.0;
 pub(super) const PROBE_SECONDS_MAX_OF_KEY: f32 = 600.0;
 
 impl Circuit {
-    /// Decides on a call. With `keeps_free` the call must leave a place for others. Takes no token:
-    /// [`Circuit::take_token`] does, once all circuits agree.
-    pub(super) fn ask(
-        &mut self,
-        is_first_call: bool,
-        may_wait: bool,
-        keeps_free: bool,
-        now: Moment,
-    ) -> Verdict {
-        match &mut self.state {
-            State::Closed => Verdict::Call,
+    /// Decides on a call. Takes no token: [`Circuit::take_token`] does, once all circuits agree.
+    pub(super) fn ask(&mut self, caller: Caller, reserve: Reserve, now: Moment) -> Verdict {
+        let open = match &mut self.state {
+            State::Closed => return Verdict::Call,
             State::Limited(limit) => {
-                if limit.has_token(keeps_free, now) {
-                    Verdict::Call
-                } else if may_wait {
-                    Verdict::Wait
-                } else {
-                    Verdict::Limited
-                }
+                return if limit.has_token(reserve, now) { Verdict::Call } else { Verdict::Limited };
             }
-            State::Open(open) => {
-                // A clock that was set back must not prolong an outage that nothing confirms.
-                open.shown_at = open.shown_at.min(now);
-                // Nor must it delay probes.
-                let latest = now.after(RETRY_AFTER_SECONDS_MAX);
-                open.probe_at = open.probe_at.min(latest);
-                self.retry_after = self.retry_after.map(|at| at.min(latest));
-                let is_believed = open.shown_at.seconds_until(now) < open.believed_seconds();
-                if !is_first_call && !is_believed {
-                    return Verdict::Unconfirmed;
-                }
-                // Only a message that never failed confirms the outage, so such messages probe first.
-                let wait = if is_first_call { 0.0 } else { open.age(now) * PROBE_SHARE };
-                let due = open.probe_at.after(wait.min(PROBE_SECONDS_MAX));
-                let due = due.max(self.retry_after.unwrap_or(due));
-                if open.is_probing {
-                    Verdict::Wait
-                } else if now >= due {
-                    Verdict::Probe
-                } else {
-                    Verdict::Down
-                }
-            }
+            State::Open(open) => open,
+        };
+        // A clock that was set back must not prolong an outage that nothing confirms.
+        open.shown_at = open.shown_at.min(now);
+        // Nor must it delay probes.
+        let latest = now.after(RETRY_AFTER_SECONDS_MAX);
+        open.probe_at = open.probe_at.min(latest);
+        self.retry_after = self.retry_after.map(|at| at.min(latest));
+        let due = open.probe_due(caller, now);
+        let due = due.max(self.retry_after.unwrap_or(due));
+        if !caller.is_first_call() && !open.is_believed(now) {
+            Verdict::Unconfirmed
+        } else if open.is_probing {
+            Verdict::Probing
+        } else if now >= due {
+            Verdict::Probe
+        } else {
+            Verdict::Down
         }
     }
 
@@ -257,15 +247,15 @@ impl Circuit {
         interval.max(self.asked_seconds(now))
     }
 
-    /// Records the answer to a call that began after change number `began`, after a run of `run` outages. If the
-    /// circuit was open, returns for how many seconds, and the number of probes.
+    /// Records the answer to a call that began after change number `began`, after a run of `run` outages. Returns the
+    /// outage that it ends.
     pub(super) fn answer(
         &mut self,
         began: u32,
         run: u16,
         changes: &mut u32,
         now: Moment,
-    ) -> Option<(f32, u16)> {
+    ) -> Option<EndedOutage> {
         if began < self.changed {
             return None;
         }
@@ -284,32 +274,25 @@ impl Circuit {
                 None
             }
             State::Open(open) => {
-                let closed = (open.since.seconds_until(now), open.probes);
+                let ended = EndedOutage { seconds: open.since.seconds_until(now), probes: open.probes };
                 *changes += 1;
                 self.closed_at = Some(now);
                 self.changed = *changes;
                 self.state = State::Limited(RateLimit::after_outage(open.since, now, *changes));
-                Some(closed)
+                Some(ended)
             }
         }
     }
 
     /// Records a refused call. `answered_per_second` is the rate before the first refusal. Returns true if the refusal
-    /// lowers the rate.
-    pub(super) fn refuse(
-        &mut self,
-        began: u32,
-        changes: &mut u32,
-        answered_per_second: f32,
-        now: Moment,
-    ) -> bool {
+    /// lowers the rate, with this number of the change.
+    pub(super) fn refuse(&mut self, began: u32, change: u32, answered_per_second: f32, now: Moment) -> bool {
         match &mut self.state {
             State::Closed => {
-                *changes += 1;
-                self.state = State::Limited(RateLimit::after_refusal(answered_per_second, now, *changes));
+                self.state = State::Limited(RateLimit::after_refusal(answered_per_second, now, change));
                 true
             }
-            State::Limited(limit) => limit.refuse(began, changes, now),
+            State::Limited(limit) => limit.refuse(began, change, now),
             State::Open(_) => false,
         }
     }
@@ -320,9 +303,8 @@ impl Circuit {
     }
 
     /// Records a `Retry-After`.
-    pub(super) fn retry_after(&mut self, seconds: f32, changes: &mut u32, now: Moment) {
-        *changes += 1;
-        self.asked = *changes;
+    pub(super) fn retry_after(&mut self, seconds: f32, change: u32, now: Moment) {
+        self.asked = change;
         let until = now.after(seconds.min(RETRY_AFTER_SECONDS_MAX));
         self.retry_after = Some(self.retry_after.map_or(until, |earlier| earlier.max(until)));
     }
@@ -342,9 +324,17 @@ fn longest_hold(share: f32, since: Moment, now: Moment) -> f32 {
 }
 
 impl Open {
-    fn believed_seconds(&self) -> f32 {
+    fn is_believed(&self, now: Moment) -> bool {
         let confirmed = self.since.seconds_until(self.shown_at);
-        (confirmed * BELIEVED_SHARE).clamp(BELIEVED_SECONDS_MIN, BELIEVED_SECONDS_MAX)
+        let believed = (confirmed * BELIEVED_SHARE).clamp(BELIEVED_SECONDS_MIN, BELIEVED_SECONDS_MAX);
+        self.shown_at.seconds_until(now) < believed
+    }
+
+    /// The earliest probe with this message. Only one that never failed confirms the outage, so such messages probe
+    /// first.
+    fn probe_due(&self, caller: Caller, now: Moment) -> Moment {
+        let wait = if caller.is_first_call() { 0.0 } else { self.age(now) * PROBE_SHARE };
+        self.probe_at.after(wait.min(PROBE_SECONDS_MAX))
     }
 
     fn age(&self, now: Moment) -> f32 {

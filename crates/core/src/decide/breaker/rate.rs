@@ -48,6 +48,14 @@ pub(super) struct RateLimit {
     is_answered: bool,
 }
 
+/// What a call must leave of the rate for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reserve {
+    None,
+    /// A place for one more call.
+    OnePlace,
+}
+
 impl RateLimit {
     /// The limit after an outage that began at `since`.
     pub(super) fn after_outage(since: Moment, now: Moment, change: u32) -> Self {
@@ -85,9 +93,12 @@ impl RateLimit {
         self.since
     }
 
-    /// True if a call may be made now. With `keeps_free` it must leave a place for one more call.
-    pub(super) fn has_token(&mut self, keeps_free: bool, now: Moment) -> bool {
-        let kept = if keeps_free { 1.0 } else { 0.0 };
+    /// True if a call may be made now.
+    pub(super) fn has_token(&mut self, reserve: Reserve, now: Moment) -> bool {
+        let kept = match reserve {
+            Reserve::None => 0.0,
+            Reserve::OnePlace => 1.0,
+        };
         let filled = self.tokens + self.filled_at.seconds_until(now) * self.per_second;
         let most = (self.per_second * BURST_SECONDS).max(1.0) + kept;
         self.tokens = filled.min(most.max(self.tokens));
@@ -139,21 +150,20 @@ impl RateLimit {
         (self.is_doubling && self.per_second >= SLOW_START_RATE_MAX) || quiet >= NOT_NEEDED_SECONDS
     }
 
-    /// Records the refusal of a call that began after change number `began`. Returns true if it lowers the rate; a call
-    /// that began before the last decrease does not.
-    pub(super) fn refuse(&mut self, began: u32, changes: &mut u32, now: Moment) -> bool {
+    /// Records the refusal of a call that began after change number `began`. Returns true if it lowers the rate, with
+    /// this number of the change; a call that began before the last decrease does not.
+    pub(super) fn refuse(&mut self, began: u32, change: u32, now: Moment) -> bool {
         // A clock that was set back must not keep the rate up.
         let is_soon =
             self.refused_at <= now && self.refused_at.seconds_until(now) < DECREASE_INTERVAL_SECONDS;
         if began < self.lowered || is_soon {
             return false;
         }
-        *changes += 1;
         let left = if self.is_answered { DECREASE } else { DECREASE_AGAIN };
         self.per_second = (self.per_second * left).max(RATE_MIN);
         // Many targets count calls by the second, and would refuse more calls in this one.
         self.tokens = -self.per_second;
-        self.lowered = *changes;
+        self.lowered = change;
         self.refused_at = now;
         self.is_doubling = false;
         self.is_answered = false;
