@@ -10,17 +10,17 @@ use redeliver_core::arrival::Arrival;
 use redeliver_core::deliver::{Outbox, keep_free, until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, fingerprint};
-use redeliver_core::failure::reason::DeadLetterReason;
-use redeliver_core::failure::{Case, LastError, Stage, Verdict, in_its_generation};
+use redeliver_core::failure::reason::{Code, DeadLetterReason};
+use redeliver_core::failure::{Case, Delivery, Failure, LastError, Stage, Verdict, in_its_generation};
+use redeliver_core::json::forward_compatible::OpenEnum;
 use redeliver_core::message::metadata::{Metadata, rfc3339};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::readable_metadata;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::notices::{DeathNotice, NOTICES_MAX, NoNotifier, Notices, Notifier, own_name};
 use redeliver_core::ports::{Clock, FlushOnDrop, Function, NoStore, ObjectStore, Observer, QueueSender};
-
 use redeliver_core::trace::messaging::Process;
-use redeliver_core::trace::{TraceContext, Tracer};
+use redeliver_core::trace::{SpanContext, TraceContext, Tracer};
 
 pub use on_aws::{NAME, run};
 
@@ -60,21 +60,13 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> Functio
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
+        let annotated = records.into_iter().map(|record| self.annotate(record, now));
         let (records, deaths): (Vec<_>, Vec<_>) =
-            records.into_iter().map(|record| self.final_record(record, now)).unzip();
+            annotated.map(|Annotated { record, death }| (record, death)).unzip();
         let kept = self.keep(records, deadline).await;
         let outgoing = kept.into_iter().map(Kept::into_outgoing).collect();
         let confirmed = outbox.send(&self.final_dlq, "final record", outgoing).await;
-        if let Some(notices) = &self.notices {
-            let done: HashSet<_> = confirmed.iter().map(Confirmed::sqs_message_id).collect();
-            let deaths: Vec<_> = deaths
-                .into_iter()
-                .filter(|(id, _)| done.contains(id.as_str()))
-                .map(|(_, death)| death)
-                .collect();
-            let end = outbox.answer_by().min(self.clock.now() + NOTICES_MAX);
-            notices.notify(&deaths, &self.clock, &self.observer, end).await;
-        }
+        self.notify(deaths, &confirmed, outbox.answer_by()).await;
         confirmed
     }
 
@@ -94,8 +86,17 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         }
     }
 
-    /// The final record; and its SQS message id, with what a notice says about it.
-    fn final_record(&self, record: ReceivedMessage, now: Timestamp) -> (FinalRecord, (String, DeathNotice)) {
+    /// Reports the deaths that have reached the final DLQ.
+    async fn notify(&self, deaths: Vec<UnconfirmedDeath>, confirmed: &[Confirmed], answer_by: Timestamp) {
+        let Some(notices) = &self.notices else { return };
+        let confirmed: HashSet<_> = confirmed.iter().map(Confirmed::sqs_message_id).collect();
+        let is_confirmed = |death: &UnconfirmedDeath| confirmed.contains(death.sqs_message_id.as_str());
+        let deaths: Vec<_> = deaths.into_iter().filter(is_confirmed).map(|death| death.notice).collect();
+        let end = answer_by.min(self.clock.now() + NOTICES_MAX);
+        notices.notify(&deaths, &self.clock, &self.observer, end).await;
+    }
+
+    fn annotate(&self, record: ReceivedMessage, now: Timestamp) -> Annotated {
         let received = record.without_content();
         let mut arrival = Arrival::open(record, now);
         let came_back = arrival.came_back_before_it_failed();
@@ -106,49 +107,58 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         let kept_verdict = verdict.clone();
         let kept_verdict =
             kept_verdict.unwrap_or_else(|_| Verdict::bare(DeadLetterReason::OrchestrationFailed));
-        let Explained { annotation, first_sent, died_at } =
-            explain(&arrival.record, verdict, metadata.as_ref(), now);
-        let DeadLetter { cause, fingerprint, sqs_message_id, attempts, .. } = &annotation.record;
-        let notice = DeathNotice {
-            death: Death::new(died_at, fingerprint, sqs_message_id),
-            error_type: annotation.reason.loggable().to_owned(),
-            last_error: own_name(&cause.error_type).map(str::to_owned),
+        let explained = explain(&arrival.record, verdict, metadata.as_ref(), now);
+        let notice = explained.notice();
+        let span = self.record_span(&arrival.record, metadata.as_ref(), &explained.annotation, now);
+        let dead_lettered = explained.event(&arrival.record, metadata, now);
+        let outgoing = arrival.annotated(&explained.annotation, &kept_verdict, dead_lettered).within(span);
+        let sqs_message_id = received.sqs_message_id.clone();
+        Annotated {
+            record: FinalRecord { outgoing, death: notice.death.clone(), received },
+            death: UnconfirmedDeath { sqs_message_id, notice },
+        }
+    }
+
+    /// Records the span of the annotation: a child of the last attempt, or else of an attempt of its own.
+    fn record_span(
+        &self,
+        record: &ReceivedMessage,
+        metadata: Option<&Metadata>,
+        annotation: &Annotation,
+        now: Timestamp,
+    ) -> Option<SpanContext> {
+        let tracer = self.observer.tracer()?;
+        let (context, parent, links) = match annotation.record.last_attempt() {
+            Some(attempt) => (tracer.child(attempt), Some(attempt), Vec::new()),
+            None => {
+                let first = tracer.attempt(producers_context(record), None, now);
+                (first.context.span, first.parent, first.links())
+            }
         };
-        let last_attempt = annotation.record.last_attempt();
-        let producers = || producers_context(&arrival.record);
-        let span = self.observer.tracer().map(|tracer| {
-            let (context, parent, links) = match last_attempt {
-                Some(attempt) => (tracer.child(attempt), Some(attempt), Vec::new()),
-                None => {
-                    let first = tracer.attempt(producers(), None, now);
-                    (first.context.span, first.parent, first.links())
-                }
-            };
-            let message_id = metadata.as_ref().map(|metadata| metadata.message_id_text.as_str());
-            let process =
-                Process { record: &arrival.record, message_id, parent, links, start: now, end: now };
-            let mut span = process.span(context);
-            span.attributes.push(("redeliver.dead_letter", annotation.reason.loggable().into()));
-            tracer.record(span);
-            context
-        });
-        let trace = last_attempt.or_else(|| producers().map(|context| context.span));
-        let dead_lettered = Event::DeadLettered {
-            trace_id: trace.map(|trace| trace.trace_id()),
-            message_id: metadata.map(|metadata| metadata.message_id_text),
-            sqs_message_id: sqs_message_id.clone(),
-            error_type: annotation.reason.loggable(),
-            retry_attempt: attempts.unwrap_or(0),
-            age_seconds: until(first_sent, now).as_secs_f64(),
-        };
-        let outgoing = arrival.annotated(&annotation, &kept_verdict, dead_lettered).within(span);
-        let id = received.sqs_message_id.clone();
-        (FinalRecord { outgoing, death: notice.death.clone(), received }, (id, notice))
+        let message_id = metadata.map(|metadata| metadata.message_id_text.as_str());
+        let process = Process { record, message_id, parent, links, start: now, end: now };
+        let mut span = process.span(context);
+        span.attributes.push(("redeliver.dead_letter", annotation.reason.loggable().into()));
+        tracer.record(span);
+        Some(context)
     }
 }
 
 fn producers_context(record: &ReceivedMessage) -> Option<TraceContext> {
     TraceContext::of(&record.attributes, &record.body, record.trace_header.as_deref())
+}
+
+/// A final record, and the death that it reports.
+struct Annotated {
+    record: FinalRecord,
+    death: UnconfirmedDeath,
+}
+
+/// A death whose final record is not sent yet.
+struct UnconfirmedDeath {
+    /// Of the record in the annotation queue.
+    sqs_message_id: String,
+    notice: DeathNotice,
 }
 
 /// The annotation of a message that is given up, with the times of its first send and of its last failure.
@@ -158,6 +168,31 @@ struct Explained {
     died_at: Timestamp,
 }
 
+impl Explained {
+    fn notice(&self) -> DeathNotice {
+        let Annotation { reason, record: DeadLetter { cause, fingerprint, sqs_message_id, .. }, .. } =
+            &self.annotation;
+        DeathNotice {
+            death: Death::new(self.died_at, fingerprint, sqs_message_id),
+            error_type: reason.loggable().to_owned(),
+            last_error: own_name(&cause.error_type).map(str::to_owned),
+        }
+    }
+
+    fn event(&self, received: &ReceivedMessage, metadata: Option<Metadata>, now: Timestamp) -> Event {
+        let Annotation { reason, record, .. } = &self.annotation;
+        let producers = || producers_context(received).map(|context| context.span);
+        Event::DeadLettered {
+            trace_id: record.last_attempt().or_else(producers).map(|trace| trace.trace_id()),
+            message_id: metadata.map(|metadata| metadata.message_id_text),
+            sqs_message_id: record.sqs_message_id.clone(),
+            error_type: reason.loggable(),
+            retry_attempt: record.attempts.unwrap_or(0),
+            age_seconds: until(self.first_sent, now).as_secs_f64(),
+        }
+    }
+}
+
 fn explain(
     received: &ReceivedMessage,
     verdict: Result<Verdict, Option<LastError>>,
@@ -165,55 +200,80 @@ fn explain(
     now: Timestamp,
 ) -> Explained {
     let is_redriven = received.redriven_from.is_some();
-    let (code, case, error, details) = match verdict {
-        Ok(verdict) => {
-            let details = verdict.explained();
-            let Verdict { code, case } = verdict;
-            let error = case.as_ref().map(|case| case.failure.error.clone()).unwrap_or_default();
-            (code, Some(case), error, details)
-        }
-        Err(error) => {
-            let details = if is_redriven { MOVED_BY_SQS } else { WITHOUT_A_VERDICT };
-            let error = error.unwrap_or_default();
-            (DeadLetterReason::OrchestrationFailed.into(), None, error, details.to_owned())
-        }
+    let Reason { code, details, error, unverified, stage, attempts, delivery } = match verdict {
+        Ok(verdict) => Reason::from_verdict(verdict),
+        Err(error) => Reason::without_verdict(error, is_redriven),
     };
-    // The error of an untrusted document is shown all the same, marked as such: it may be right, and a human judges.
-    let unverified = case.is_none();
-    let (stage, failure) = case.flatten().map(|Case { stage, failure, .. }| (stage, failure)).unzip();
-    let (delivery, attempts) = failure.map(|failure| (failure.delivery, failure.attempts)).unzip();
-    let origin = delivery.as_ref().map_or(Origin::Unknown, |delivery| delivery.origin);
-    let sent_at = delivery.as_ref().map_or(received.sent_at, |delivery| delivery.sent_at);
-    // Every receive of this record must give the same time: it identifies the death.
-    let died_at = delivery.as_ref().map_or(received.sent_at, |delivery| delivery.failed_at);
-    let last_attempt = delivery.as_ref().and_then(|delivery| delivery.last_attempt);
-    let last_attempt = last_attempt.or_else(|| metadata.and_then(|metadata| metadata.last_attempt));
-    let first_sent = metadata.map_or(sent_at, |metadata| metadata.first_sent(sent_at));
-    let (source_message_id, source_queue_arn) =
-        delivery.map(|delivery| (delivery.source_message_id, delivery.source_queue_arn)).unzip();
     let LastError { error_type, details: message, function } = error;
+    let source_queue_arn = match &delivery {
+        Some(delivery) => Some(delivery.source_queue_arn.clone()),
+        None => received.redriven_from.clone(),
+    };
+    // Every receive of this record must give the same time: it identifies the death.
+    let own_delivery = || Delivery::of(received, None, Origin::Unknown, received.sent_at);
+    let delivery = delivery.unwrap_or_else(own_delivery);
+    let last_attempt = delivery.last_attempt.or_else(|| metadata.and_then(|metadata| metadata.last_attempt));
+    let first_sent = metadata.map_or(delivery.sent_at, |metadata| metadata.first_sent(delivery.sent_at));
+    let held_seconds = metadata.map(|metadata| metadata.holds.seconds(delivery.origin));
     let record = DeadLetter {
-        stage: stage.flatten().unwrap_or(Stage::FinalDlqAnnotator.into()),
-        attempts: attempts.flatten().or_else(|| {
+        stage: stage.unwrap_or(Stage::FinalDlqAnnotator.into()),
+        attempts: attempts.or_else(|| {
             // A message that stays on its queue has no retries in its body; and it is unknown from where SQS moved this
             // one.
             let made = metadata.map(|metadata| metadata.retry_attempt);
             made.filter(|attempts| !is_redriven || *attempts > 0)
         }),
         redrive_generation: metadata.and_then(|metadata| metadata.redrive_generation),
-        held_seconds: metadata.map(|metadata| metadata.holds.seconds(origin)).filter(|seconds| *seconds > 0),
+        held_seconds: held_seconds.filter(|seconds| *seconds > 0),
         redrive_count: metadata.map(|metadata| metadata.redrive_count).filter(|count| *count > 0),
         first_sent_time: Some(rfc3339(first_sent)),
         dead_lettered_at: rfc3339(now),
-        died_at: Some(rfc3339(died_at)),
-        source_queue_arn: source_queue_arn.or_else(|| received.redriven_from.clone()),
-        sqs_message_id: source_message_id.unwrap_or_else(|| received.sqs_message_id.clone()),
+        died_at: Some(rfc3339(delivery.failed_at)),
+        source_queue_arn,
+        sqs_message_id: delivery.source_message_id,
         last_attempt_traceparent: last_attempt.map(|span| span.traceparent()),
         fingerprint: fingerprint(code.as_str(), &error_type, &message),
         folded_attributes: Default::default(),
         cause: Cause { error_type, message, function, unverified },
     };
+    let died_at = delivery.failed_at;
     Explained { annotation: Annotation { reason: code, details, record }, first_sent, died_at }
+}
+
+/// Why a message is given up, as far as its verdict says.
+struct Reason {
+    code: Code,
+    details: String,
+    error: LastError,
+    /// True if anyone may have written the error.
+    unverified: bool,
+    stage: Option<OpenEnum<Stage>>,
+    attempts: Option<u32>,
+    delivery: Option<Delivery>,
+}
+
+impl Reason {
+    fn from_verdict(verdict: Verdict) -> Self {
+        let details = verdict.explained();
+        let Verdict { code, case } = verdict;
+        let reason = Self::new(code, details);
+        let Some(Case { stage, failure: Failure { error, attempts, delivery, .. }, .. }) = case else {
+            return reason;
+        };
+        Self { error, stage, attempts, delivery: Some(delivery), ..reason }
+    }
+
+    /// The error of an untrusted document is shown all the same, marked as such: it may be right, and a human judges.
+    fn without_verdict(error: Option<LastError>, is_redriven: bool) -> Self {
+        let details = if is_redriven { MOVED_BY_SQS } else { WITHOUT_A_VERDICT };
+        let reason = Self::new(DeadLetterReason::OrchestrationFailed.into(), details.to_owned());
+        Self { error: error.unwrap_or_default(), unverified: true, ..reason }
+    }
+
+    fn new(code: Code, details: String) -> Self {
+        let error = LastError::default();
+        Self { code, details, error, unverified: false, stage: None, attempts: None, delivery: None }
+    }
 }
 
 #[cfg(test)]
