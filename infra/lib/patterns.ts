@@ -21,7 +21,7 @@ const CHARACTER = String.raw`\\(?:[pP]\{[^}]*\}|u\{[^}]*\}|u[0-9A-Fa-f]{4}|x[0-9
 const IN_CLASS = new RegExp(CHARACTER, 'gu');
 const TOKEN = new RegExp(String.raw`\[(?:\\[^]|[^\]\\])*\]|\(\?(?:<?[=!]|<[^>]*>|[a-z-]*:)|\{\d+(?:,\d*)?\}\??|[*+?]\??|${CHARACTER}`, 'gu');
 
-/** What is wrong, and what to do, by a token that the engine does not know. */
+/** The sentence for each token that the engine does not know: what is wrong, and what to do. */
 const UNSUPPORTED: readonly (readonly [token: RegExp, sentence: string])[] = [
   [/^\(\?<?[=!]/u, 'has look-around, which the functions do not support; write (?!x) as "not": {"pattern": "^x"}'],
   [/^\\[1-9k]/u, 'has a back-reference, which the functions do not support; write out the alternatives'],

@@ -217,7 +217,7 @@ fn count_instructions(report: &mut Report) -> Result<(), Failure> {
     }
 }
 
-/// What the end-to-end tests run, while it is built. `None` is skipped.
+/// The programs that the end-to-end tests run, while they are built. `None` is skipped.
 struct EndToEnd {
     runtimes: Option<Beside>,
     bundles: Option<Beside>,

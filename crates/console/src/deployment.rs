@@ -129,7 +129,7 @@ impl Deployment {
         self.to.as_deref().ok_or(NO_SOURCE_QUEUE)
     }
 
-    /// What its plans are carried out with.
+    /// The context in which its plans are carried out.
     pub(crate) fn run_context<'d>(&'d self, schema: &'d MessageSchema) -> RunContext<'d> {
         RunContext { from: &self.from, to: self.to.as_deref(), queue: &self.source.queue, schema }
     }

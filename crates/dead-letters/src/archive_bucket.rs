@@ -71,7 +71,7 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// What to do without AWS credentials.
+/// The advice for a user without AWS credentials.
 pub const CREDENTIALS_ADVICE: &str = "set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
                                       AWS_SECRET_ACCESS_KEY; with single sign-on run `aws sso login`, then \
                                       `eval \"$(aws configure export-credentials --format env)\"`";

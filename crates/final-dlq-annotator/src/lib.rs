@@ -156,7 +156,7 @@ struct Annotated {
 
 /// A death whose final record is not sent yet.
 struct UnconfirmedDeath {
-    /// Of the record in the annotation queue.
+    /// SQS's id of the record in the annotation queue.
     sqs_message_id: String,
     notice: DeathNotice,
 }

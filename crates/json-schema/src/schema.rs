@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::reading::Document;
 use crate::{SchemaError, Violation, check, numeric};
 
-/// What a pattern may take when it is compiled: the default of `regex::RegexBuilder::size_limit`.
+/// The limit on a compiled pattern: the default of `regex::RegexBuilder::size_limit`.
 const PATTERN_MIB_MAX: usize = 10;
 /// The bytes of a value or a place that an error quotes.
 const QUOTED_BYTES_MAX: usize = 200;

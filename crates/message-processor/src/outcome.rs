@@ -1,4 +1,4 @@
-//! What became of the calls of a batch.
+//! The outcomes of the calls of a batch.
 
 use std::time::Duration;
 

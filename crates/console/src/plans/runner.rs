@@ -285,7 +285,7 @@ impl PlanRunner {
     }
 }
 
-/// What a run needs of its deployment.
+/// The parts of its deployment that a run needs.
 #[derive(Debug)]
 pub(crate) struct RunContext<'d> {
     /// The DLQ's ARN.

@@ -139,7 +139,7 @@ enum Scope {
     Key,
 }
 
-/// What the circuits of the target and of the key say together.
+/// The joint answer of the circuits of the target and of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CircuitsAnswer {
     Call,
@@ -293,7 +293,7 @@ impl Breaker {
         circuit.map_or(Verdict::Call, |circuit| circuit.ask(caller, Reserve::None, now))
     }
 
-    /// What a call of this key must leave of the target's rate. Counts the key as one of its users.
+    /// The part of the target's rate that a call of this key must leave. Counts the key as one of its users.
     fn reserve(&mut self, key: Option<Key>, now: Moment) -> Reserve {
         if !self.target.is_limited() {
             return Reserve::None;

@@ -1,4 +1,4 @@
-//! What the message-processor does with the messages that it cannot call or that failed, by its strategy.
+//! The ways on for messages that the message-processor cannot call or that failed, by its strategy.
 
 use crate::accepted::{Accepted, FailedMessage};
 use crate::decide::{QueueTimes, may_be_held};
@@ -22,7 +22,7 @@ pub enum OnFailure<Q> {
     Ordered(Ordered<Q>),
 }
 
-/// What a strategy says of a message. The defaults are those of a strategy whose messages are sent again.
+/// The answers of a strategy about a message. The defaults are those of a strategy whose messages are sent again.
 pub(super) trait Rules {
     fn retries_made(&self, accepted: &Accepted) -> u32 {
         accepted.metadata().retry_attempt
@@ -76,7 +76,7 @@ pub struct GivenUp {
     pub received: ReceiveTimes,
 }
 
-/// What every strategy needs to send messages.
+/// The parts of an invocation that every strategy needs to send messages.
 #[derive(Debug)]
 pub struct SendContext<'a, Q, C, O> {
     pub policy: &'a Policy,

@@ -164,7 +164,7 @@ const fn something(mappings_known: bool) -> &'static str {
     }
 }
 
-/// What CloudWatch has counted since a time.
+/// The receives that CloudWatch has counted since a time.
 struct RecentReceives {
     has_points: bool,
     messages_received: u64,

@@ -48,7 +48,7 @@ pub(super) struct RateLimit {
     is_answered: bool,
 }
 
-/// What a call must leave of the rate for others.
+/// The part of the rate that a call must leave for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reserve {
     None,
