@@ -46,7 +46,8 @@ may ignore or refuse an edited body. Use --new-id there, and only if the API did
 
 With FILE nothing is deleted or watched. Its messages go to the queue of --to, each once: the journal, FILE.redriven, \
 has everything that was sent from the file, whatever was selected. Without --to they go to the new file of --output, \
-one body per line, as `check`, `local` and `send` read it; the report is then on standard output. Messages that are \
+one body per line, as `check`, `local` and `send` read it, without those that the journal has; the report is then on \
+standard output. Messages that are \
 still in the DLQ, as after `audit --save`, would exist twice: redrive them from there instead.
 
 An edit of a message that was found invalid may change all of it, also its id; the result must be a valid message. A \
