@@ -81,58 +81,35 @@ impl DeadLetterRecord {
     /// Reads what there is to read.
     #[must_use]
     pub fn new(message: ReceivedMessage) -> Self {
-        let text = |name: &str| message.attributes.get(name).and_then(|attribute| attribute.text());
         let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
-        // Anybody may name an attribute `ErrorType`: ours is a code, and stands on what the annotator wrote, which has
-        // no `Failure` any more. A code that only a later version knows is one only together with a document that the
-        // annotator surely wrote: a producer may have one that looks like it.
-        let is_raw = message.attributes.contains_key(FAILURE);
-        let is_code = |code: &str| match Code::read(code) {
-            Some(Code::Known(_)) => true,
-            Some(Code::Unknown(_)) => producers_attributes(message.attributes.clone()).1.is_some(),
-            None => false,
-        };
-        let code = text(ERROR_TYPE).filter(|code| !is_raw && is_code(code));
+        let code = annotated_code(&message);
         let is_annotated = code.is_some();
-        // Raw it is a notice of a blocked group, or the annotator could not handle it.
-        let verdict = if is_raw {
-            Arrival::open(message.clone(), message.sent_at).take_verdict().ok()
-        } else {
-            trace_header_and_verdict(&message).1
-        };
-        let is_ours = is_annotated || is_raw || dead_letter.is_some() || verdict.is_some();
+        let verdict = attached_verdict(&message);
+        let is_ours = is_annotated || is_raw(&message) || dead_letter.is_some() || verdict.is_some();
         let foreign = if is_ours { None } else { Foreign::read(&message) };
-        let (error_type, error_details) = match &foreign {
-            Some(foreign) => (foreign.writer.code().to_owned(), foreign.details()),
-            None => {
-                let told = code.or(verdict.as_ref().map(|verdict| verdict.code.as_str()));
-                let details = code.and(text(ERROR_DETAILS)).map(str::to_owned);
-                let details = details.or_else(|| verdict.as_ref().map(Verdict::explained));
-                (told.unwrap_or(UNANNOTATED).to_owned(), details.unwrap_or_default())
-            }
+        let error_type = code
+            .or(verdict.as_ref().map(|verdict| verdict.code.as_str()))
+            .or(foreign.as_ref().map(|foreign| foreign.writer.code()))
+            .unwrap_or(UNANNOTATED)
+            .to_owned();
+        let error_details = code
+            .and(text(&message, ERROR_DETAILS).map(str::to_owned))
+            .or_else(|| verdict.as_ref().map(Verdict::explained))
+            .or_else(|| foreign.as_ref().map(Foreign::details))
+            .unwrap_or_default();
+        let annotators = dead_letter.as_ref().map(|ours| &ours.fingerprint);
+        let fingerprint = if let Some(annotators) = annotators.filter(|text| is_fingerprint(text)) {
+            annotators.clone()
+        } else if let Some(foreign) = &foreign {
+            foreign.fingerprint()
+        } else if let Some(Verdict { case, .. }) = verdict {
+            let error = case.map(|case| case.failure.error);
+            let LastError { error_type: last, details, .. } = error.unwrap_or_default();
+            fingerprint(&error_type, &last, &details)
+        } else {
+            fingerprint(&error_type, "", &error_details)
         };
-        let fingerprint = match (&dead_letter, &foreign) {
-            (Some(ours), _) if is_fingerprint(&ours.fingerprint) => ours.fingerprint.clone(),
-            (_, Some(foreign)) => foreign.fingerprint(),
-            _ if verdict.is_some() => {
-                let LastError { error_type: last, details, .. } = verdict
-                    .and_then(|verdict| verdict.case)
-                    .map(|case| case.failure.error)
-                    .unwrap_or_default();
-                fingerprint(&error_type, &last, &details)
-            }
-            _ => fingerprint(&error_type, "", &error_details),
-        };
-        let generation = dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
-        // `Redeliver` may be folded.
-        let producers = || producers_attributes(message.attributes.clone()).0;
-        let parsed = SCHEMA.parse(&message.body).ok().map(Parsed::Envelope);
-        let first_id = first_id(&message, dead_letter.as_ref());
-        let parsed = parsed.or_else(|| SCHEMA.read_either(&message.body, &producers(), first_id).ok());
-        let metadata = parsed.map(|parsed| {
-            let metadata = parsed.metadata().clone();
-            Metadata { redrive_generation: metadata.redrive_generation.max(generation), ..metadata }
-        });
+        let metadata = metadata(&message, dead_letter.as_ref());
         Self { error_type, error_details, is_annotated, foreign, dead_letter, fingerprint, metadata, message }
     }
 
@@ -250,6 +227,47 @@ impl DeadLetterRecord {
         };
         serde_json::to_string(&document).expect("strings, numbers and maps with string keys always serialise")
     }
+}
+
+fn text<'a>(message: &'a ReceivedMessage, name: &str) -> Option<&'a str> {
+    message.attributes.get(name).and_then(|attribute| attribute.text())
+}
+
+/// True if it is not a final record: a notice of a blocked group, or a verdict that the annotator could not handle.
+fn is_raw(message: &ReceivedMessage) -> bool {
+    message.attributes.contains_key(FAILURE)
+}
+
+/// Our `ErrorType`. Anybody may name an attribute like this: ours is a code, and stands on what the annotator wrote,
+/// which has no `Failure` any more. A code that only a later version knows is one only together with a document that the
+/// annotator surely wrote: a producer may have one that looks like it.
+fn annotated_code(message: &ReceivedMessage) -> Option<&str> {
+    let code = text(message, ERROR_TYPE).filter(|_| !is_raw(message))?;
+    let is_code = match Code::read(code)? {
+        Code::Known(_) => true,
+        Code::Unknown(_) => producers_attributes(message.attributes.clone()).1.is_some(),
+    };
+    is_code.then_some(code)
+}
+
+/// The verdict in its `Failure` or in its trace header.
+fn attached_verdict(message: &ReceivedMessage) -> Option<Verdict> {
+    if is_raw(message) {
+        Arrival::open(message.clone(), message.sent_at).take_verdict().ok()
+    } else {
+        trace_header_and_verdict(message).1
+    }
+}
+
+fn metadata(message: &ReceivedMessage, dead_letter: Option<&DeadLetter>) -> Option<Metadata> {
+    // `Redeliver` may be folded.
+    let producers = || producers_attributes(message.attributes.clone()).0;
+    let parsed = SCHEMA.parse(&message.body).ok().map(Parsed::Envelope);
+    let first_id = first_id(message, dead_letter);
+    let parsed = parsed.or_else(|| SCHEMA.read_either(&message.body, &producers(), first_id).ok())?;
+    let metadata = parsed.metadata().clone();
+    let generation = dead_letter.and_then(|ours| ours.redrive_generation);
+    Some(Metadata { redrive_generation: metadata.redrive_generation.max(generation), ..metadata })
 }
 
 /// An attribute's value as text; bytes in base64.
