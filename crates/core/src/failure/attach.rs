@@ -121,20 +121,29 @@ fn wire<'a>(
     }
 }
 
-/// Members to drop once the texts are gone, the least needed first. The receiver fills in what the message itself has.
-const DROP_ORDER: [fn(&mut Wire<'_>); 6] = [
-    |wire| (wire.unknown, wire.function, wire.last_attempt) = (Cow::default(), None, None),
-    |wire| (wire.stage, wire.source_queue_arn) = (None, None),
-    // The decision has been made.
-    |wire| {
-        if wire.verdict.is_some() {
-            (wire.kind, wire.retry_after_seconds) = (None, None);
-        }
-    },
-    |wire| wire.failed_at = None,
-    // A plain message's id may derive from the first of these, a message's age from the second.
-    |wire| wire.source_message_id = None,
-    |wire| wire.first_sent_time = None,
+/// Members that can be dropped together once the texts are gone. The receiver fills in what the message itself has.
+#[derive(Clone, Copy, Debug)]
+enum Droppable {
+    /// Of a later version, or for people.
+    UnknownFunctionAndLastAttempt,
+    StageAndSourceQueue,
+    /// In a verdict: the decision has been made.
+    AnswerOfVerdict,
+    FailedAt,
+    /// A plain message's id may derive from it.
+    SourceMessageId,
+    /// A message's age may derive from it.
+    FirstSentTime,
+}
+
+/// The least needed first.
+const DROP_ORDER: [Droppable; 6] = [
+    Droppable::UnknownFunctionAndLastAttempt,
+    Droppable::StageAndSourceQueue,
+    Droppable::AnswerOfVerdict,
+    Droppable::FailedAt,
+    Droppable::SourceMessageId,
+    Droppable::FirstSentTime,
 ];
 
 fn non_empty(text: &str) -> Option<Cow<'_, str>> {
@@ -187,20 +196,43 @@ impl<'a> Wire<'a> {
             truncate::largest_fitting(FAILURE_BYTES_MAX, written, |json: &String| fits(json))
         };
         let mut wire = self.clone();
-        DROP_ORDER.iter().fold(cut(&wire), |fitting, drop_next| {
-            fitting.or_else(|| {
-                drop_next(&mut wire);
-                cut(&wire)
-            })
-        })
+        for members in DROP_ORDER {
+            if let Some(document) = cut(&wire) {
+                return Some(document);
+            }
+            wire.drop_members(members);
+        }
+        cut(&wire)
     }
 
     /// The document without anything that can be dropped: the code, or the answer with its delay; the error type, the
     /// generation, the attempts, and the folded attributes.
     pub(super) fn minimal(&self) -> Self {
         let mut wire = self.cut(0);
-        DROP_ORDER.iter().for_each(|drop_next| drop_next(&mut wire));
+        DROP_ORDER.into_iter().for_each(|members| wire.drop_members(members));
         wire
+    }
+
+    fn drop_members(&mut self, members: Droppable) {
+        match members {
+            Droppable::UnknownFunctionAndLastAttempt => {
+                self.unknown = Cow::default();
+                self.function = None;
+                self.last_attempt = None;
+            }
+            Droppable::StageAndSourceQueue => {
+                self.stage = None;
+                self.source_queue_arn = None;
+            }
+            Droppable::AnswerOfVerdict if self.verdict.is_some() => {
+                self.kind = None;
+                self.retry_after_seconds = None;
+            }
+            Droppable::AnswerOfVerdict => {}
+            Droppable::FailedAt => self.failed_at = None,
+            Droppable::SourceMessageId => self.source_message_id = None,
+            Droppable::FirstSentTime => self.first_sent_time = None,
+        }
     }
 
     /// Cuts the texts to `bytes`. Both `details` and `explanation` are cut, as JSON may double each byte.
