@@ -21,7 +21,7 @@ use redeliver_core::deliver::until;
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
-use redeliver_core::trace::{Span, Tracer};
+use redeliver_core::trace::{EndedSpans, Span, Tracer};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -96,7 +96,7 @@ impl Exporter {
     /// Exports the spans that have ended, and waits for it at most 50 ms, and at most half of the time until `deadline`.
     /// A failure loses the spans, and nothing else.
     pub async fn export_spans(&self, tracer: &Tracer, deadline: Timestamp) {
-        let (spans, dropped) = tracer.take();
+        let EndedSpans { spans, dropped } = tracer.take();
         if dropped > 0 {
             self.warn(format_args!("{dropped} spans of one batch had no room and are lost"));
         }

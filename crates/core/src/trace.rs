@@ -9,7 +9,7 @@ use crate::message::{Attribute, Attributes};
 pub use crate::span_context::SpanContext;
 use crate::span_context::id;
 pub use span::{AttributeValue, CallSpan, Link, Span, SpanEvent, SpanKind};
-pub use tracer::{Attempt, SPANS_MAX, Tracer};
+pub use tracer::{Attempt, EndedSpans, SPANS_MAX, Tracer};
 
 /// Names of the two parts in headers, message attributes and CloudEvents ("Trace Context", W3C; "Distributed Tracing
 /// Extension", CloudEvents).

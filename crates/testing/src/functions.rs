@@ -211,7 +211,7 @@ impl Recorder {
 
     /// The spans that have ended since the last call.
     pub fn spans(&self) -> Vec<Span<'static>> {
-        self.tracer.as_ref().map(|tracer| tracer.take().0).unwrap_or_default()
+        self.tracer.as_ref().map(|tracer| tracer.take().spans).unwrap_or_default()
     }
 
     pub fn events(&self) -> Vec<Event> {

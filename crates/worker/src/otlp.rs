@@ -11,7 +11,7 @@ use redeliver_aws::settings::Variables;
 use redeliver_aws::start::exporter;
 use redeliver_aws::{Stop, SystemClock};
 use redeliver_core::ports::{Clock, Observer};
-use redeliver_core::trace::Tracer;
+use redeliver_core::trace::{EndedSpans, Tracer};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::log;
@@ -96,7 +96,7 @@ struct EndedSpans {
 fn take_ended(exporter: &Exporter, functions: &[Traced]) -> Option<EndedSpans> {
     let (mut all, mut all_dropped) = (Vec::new(), 0);
     for (function, observer) in functions {
-        let (mut spans, dropped) = observer.tracer().map(Tracer::take).unwrap_or_default();
+        let EndedSpans { mut spans, dropped } = observer.tracer().map(Tracer::take).unwrap_or_default();
         for span in &mut spans {
             span.attributes.push((FUNCTION, function.clone().into()));
         }

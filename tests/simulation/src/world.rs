@@ -88,8 +88,8 @@ impl World {
     /// Shows the ledger the latest spans.
     pub fn enter_spans(&self) {
         if let Some(tracer) = &self.tracer {
-            let (spans, dropped) = tracer.take();
-            self.ledger().enter_spans(&spans, dropped);
+            let ended = tracer.take();
+            self.ledger().enter_spans(&ended.spans, ended.dropped);
         }
     }
 

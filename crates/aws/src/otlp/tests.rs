@@ -240,7 +240,7 @@ async fn spans_that_had_no_room_are_told_of() {
     let collector = Collector::silent();
     let exporter = collector.exporter();
     let tracer = tracer();
-    let (span, _) = tracer.take();
+    let span = tracer.take().spans;
     for _ in 0..=SPANS_MAX {
         tracer.record(span[0].clone());
     }

@@ -36,6 +36,14 @@ struct State {
     since_line: Vec<SpanContext>,
 }
 
+/// The spans that have ended since the last export.
+#[derive(Debug, Default, PartialEq)]
+pub struct EndedSpans {
+    pub spans: Vec<Span<'static>>,
+    /// Number of those that had no room.
+    pub dropped: u64,
+}
+
 /// One attempt of a message, before it has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
@@ -115,8 +123,8 @@ impl Tracer {
         last: Option<SpanContext>,
         now: Timestamp,
     ) -> Attempt {
-        let (of_producer, is_sampled) = sampled(producer.as_ref(), last);
-        let parent = of_producer.or(last).filter(|_| self.continues);
+        let is_sampled = is_sampled(producer.as_ref(), last);
+        let parent = self.parent(producer.as_ref(), last);
         let span = match parent {
             Some(parent) => SpanContext { is_sampled, ..self.child(parent) },
             None => self.begin(now, is_sampled),
@@ -133,28 +141,23 @@ impl Tracer {
         last: Option<SpanContext>,
         record: &ReceivedMessage,
     ) -> Attempt {
-        let (of_producer, is_sampled) = sampled(producer.as_ref(), last);
-        let continued = of_producer.or(last).filter(|_| self.continues);
-        let derived = |count: u32| {
-            let hash = Sha256::new().chain_update(&record.sqs_message_id).chain_update(count.to_be_bytes());
-            let hash = hash.finalize();
-            let word = |place: usize| {
-                hash[place * 8..][..8].iter().fold(0_u64, |word, byte| word << 8 | u64::from(*byte))
-            };
-            trace_of(record.sent_at, [word(0), word(1), word(2)], is_sampled)
-        };
+        let is_sampled = is_sampled(producer.as_ref(), last);
+        let derived = |receive: u32| receive_span(record, receive, is_sampled);
         // All receives are within the trace that is continued: without an earlier span, that of the first receive.
-        let received = |count| match self.continues {
-            true => SpanContext {
-                span_id: derived(count).span_id,
-                is_sampled,
-                ..continued.unwrap_or_else(|| derived(1))
-            },
-            false => derived(count),
+        let continued = || self.parent(producer.as_ref(), last).unwrap_or_else(|| derived(1));
+        let continued = self.continues.then(continued);
+        let received = |receive: u32| match continued {
+            Some(trace) => SpanContext { span_id: derived(receive).span_id, is_sampled, ..trace },
+            None => derived(receive),
         };
-        let last = record.receive_count.checked_sub(1).filter(|count| *count > 0).map(received).or(last);
-        let parent = of_producer.or(last).filter(|_| self.continues);
-        attempt(received(record.receive_count), parent, producer, last)
+        let before = record.receive_count.checked_sub(1).filter(|receive| *receive > 0);
+        let last = before.map(received).or(last);
+        attempt(received(record.receive_count), self.parent(producer.as_ref(), last), producer, last)
+    }
+
+    /// The span that an attempt continues: its producer's, or else its last attempt's.
+    fn parent(&self, producer: Option<&TraceContext>, last: Option<SpanContext>) -> Option<SpanContext> {
+        producer.map(|context| context.span).or(last).filter(|_| self.continues)
     }
 
     /// Keeps a span that has ended, unless nobody records its trace.
@@ -170,18 +173,27 @@ impl Tracer {
         }
     }
 
-    /// Takes the spans that have ended, and the number of those that had no room.
+    /// Takes the spans that have ended.
     #[must_use]
-    pub fn take(&self) -> (Vec<Span<'static>>, u64) {
+    pub fn take(&self) -> EndedSpans {
         let mut state = lock(&self.state);
-        (mem::take(&mut state.ended), mem::take(&mut state.dropped))
+        EndedSpans { spans: mem::take(&mut state.ended), dropped: mem::take(&mut state.dropped) }
     }
 }
 
-/// The producer's span, and its sampling decision: without one that of the last attempt, or else yes.
-fn sampled(producer: Option<&TraceContext>, last: Option<SpanContext>) -> (Option<SpanContext>, bool) {
+/// The producer's sampling decision: without one that of the last attempt, or else yes.
+fn is_sampled(producer: Option<&TraceContext>, last: Option<SpanContext>) -> bool {
     let decided = producer.filter(|context| !context.is_undecided).map(|context| context.span);
-    (producer.map(|context| context.span), decided.or(last).is_none_or(|span| span.is_sampled))
+    decided.or(last).is_none_or(|span| span.is_sampled)
+}
+
+/// The span of a receive, derived from SQS's message id.
+fn receive_span(record: &ReceivedMessage, receive: u32, is_sampled: bool) -> SpanContext {
+    let hash =
+        Sha256::new().chain_update(&record.sqs_message_id).chain_update(receive.to_be_bytes()).finalize();
+    let word =
+        |place: usize| hash[place * 8..][..8].iter().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
+    trace_of(record.sent_at, [word(0), word(1), word(2)], is_sampled)
 }
 
 fn attempt(
@@ -220,9 +232,9 @@ mod tests {
             tracer.record(receive(tracer.begin(at(0), true), "", 1, at(0), at(1)));
         }
         tracer.record(receive(tracer.begin(at(0), false), "", 1, at(0), at(1)));
-        let (spans, dropped) = tracer.take();
+        let EndedSpans { spans, dropped } = tracer.take();
         assert_eq!((spans.len(), dropped), (SPANS_MAX, 3));
-        assert_eq!(tracer.take(), (Vec::new(), 0));
+        assert_eq!(tracer.take(), EndedSpans::default());
     }
 
     #[test]

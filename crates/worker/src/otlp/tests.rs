@@ -103,7 +103,7 @@ async fn exported_spans_name_their_function() {
     assert_eq!(spans[0].start_time_unix_nano, 7_000_000_000);
     let attributes = labels(&spans[0].attributes);
     assert!(attributes.ends_with(&format!("redeliver.function={FUNCTION_NAME}")), "{attributes}");
-    assert_eq!(tracer(&observer).take(), (Vec::new(), 0), "they are taken");
+    assert_eq!(tracer(&observer).take(), EndedSpans::default(), "they are taken");
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn an_unreachable_collector_loses_spans_with_a_warning() {
     record_batch(&observer);
     running.finish(&SystemClock).await;
     assert!(!exporter.may_warn(), "it has warned, and does so at most once a minute");
-    assert_eq!(tracer(&observer).take(), (Vec::new(), 0), "they are lost");
+    assert_eq!(tracer(&observer).take(), EndedSpans::default(), "they are lost");
 }
 
 /// The end of all waiting.
@@ -173,10 +173,10 @@ async fn a_collector_that_never_answers_delays_no_batch_and_not_the_end() {
     let running = export(&address, OFTEN).start(functions(&observer));
     record_batch(&observer);
     let under_way = listener.accept().await.unwrap();
-    assert_eq!(tracer(&observer).take(), (Vec::new(), 0), "the request has them");
+    assert_eq!(tracer(&observer).take(), EndedSpans::default(), "the request has them");
     // While it waits for its answer, a batch does not wait, and the next spans do.
     record_batch(&observer);
-    let (waiting, dropped) = tracer(&observer).take();
+    let EndedSpans { spans: waiting, dropped } = tracer(&observer).take();
     assert_eq!((waiting.len(), dropped, running.task.is_finished()), (1, 0, false));
     running.finish(&TimeIsUp).await;
     drop(under_way);

@@ -152,7 +152,7 @@ fn each_send_has_a_span_with_its_own_outcome_from_the_first_try_to_the_last() {
     let done = queue.clock.block_on(outbox.send(&queue, "final record", outgoing.collect()));
     assert_eq!(done.len(), 2);
 
-    let (spans, _) = observer.0.take();
+    let spans = observer.0.take().spans;
     let seen: Vec<_> = spans
         .iter()
         .map(|span| (span.parent, span.start, span.end, span.error.as_deref(), &span.attributes[4..]))
