@@ -51,7 +51,7 @@ mod tests {
         let folder = folder.path().canonicalize().unwrap();
         let [file, link, links_link, lost] =
             ["dead.jsonl", "link.jsonl", "links-link.jsonl", "lost.jsonl"].map(|name| folder.join(name));
-        fs::write(&file, "").unwrap();
+        redeliver_dead_letters::files::replace(&file, b"").unwrap();
         symlink("dead.jsonl", &link).unwrap();
         symlink(&link, &links_link).unwrap();
         symlink("nowhere", &lost).unwrap();

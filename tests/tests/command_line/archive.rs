@@ -311,7 +311,9 @@ async fn a_file_by_another_path_is_not_sent_again() {
     let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let [here, copied] = ["here", "copied"].map(|name| folder.path().join(name));
-    [&here, &copied].map(|folder| std::fs::create_dir(folder).expect("the temporary folder is writable"));
+    for made in [&here, &copied] {
+        std::fs::create_dir(made).expect("the temporary folder is writable");
+    }
     drop(saved(&stub, &here).await);
     let queue = stub.queue_url();
     let counts = async |name: &str| {

@@ -180,7 +180,8 @@ fn a_dead_letter_that_is_in_the_file_twice_is_sent_once() {
     let purging = Purging::new((0..4).map(|n| dead(n, "x")).collect());
     let backup = purging.purge();
     let once = fs::read_to_string(&backup).unwrap();
-    fs::write(&backup, format!("{once}{once}nonsense\nnonsense\n")).unwrap();
+    let twice = format!("{once}{once}nonsense\nnonsense\n");
+    redeliver_dead_letters::files::replace(&backup, twice.as_bytes()).unwrap();
     assert_eq!(purging.send(&backup), Summary { sent: 4, repeated: 4, invalid: 2, ..Summary::default() });
     assert_eq!(purging.source().len(), 4);
     let again = purging.send(&backup);
