@@ -307,9 +307,16 @@ impl QueueState {
             let (number, rest) = handle.split_once('-')?;
             let (key, nonce) = rest.split_once('-')?;
             let is_own = u32::from_str_radix(number, 16).ok()? == self.number;
-            let (key, nonce) = (u64::from_str_radix(key, 16).ok()?, u64::from_str_radix(nonce, 16).ok()?);
-            is_own.then_some(Handle { key, nonce })
+            let [key, nonce] = [key, nonce].map(|number| u64::from_str_radix(number, 16).ok());
+            is_own.then_some(Handle { key: key?, nonce: nonce? })
         };
         parse().ok_or_else(|| sender_fault("ReceiptHandleIsInvalid"))
     }
+}
+
+/// A receipt handle, parsed.
+struct Handle {
+    key: Key,
+    /// Of the receive.
+    nonce: u64,
 }

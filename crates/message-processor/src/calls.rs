@@ -22,7 +22,7 @@ use crate::MessageProcessor;
 use crate::breaker::{Asked, Permitted};
 use crate::outcome::{Call, Outcome, held_for};
 use crate::spans::{CallUnderWay, Spans, Traced};
-use crate::turns::Turns;
+use crate::turns::{Turn, Turns};
 
 /// Before all calls are cut off, so that an immediate retry can be abandoned in time.
 const CUT_OFF: Duration = Duration::from_millis(100);
@@ -42,7 +42,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     ) -> Vec<Call> {
         // A loop of its own, since `buffer_unordered` does not say which calls had started when time ran out.
         let clock = &self.clock;
-        let start = |index: usize, permitted| async move {
+        let start = |Turn { index, permitted }| async move {
             let started = clock.now();
             let traced = spans.map(|spans| spans.of(index));
             let outcome = self.call(&accepted[index], permitted, end, traced).await;
@@ -66,8 +66,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 } else {
                     Patience::Over
                 };
-                let Some((index, permitted)) = turns.next(&mut pass, patience) else { break };
-                running.push(start(index, permitted));
+                let Some(turn) = turns.next(&mut pass, patience) else { break };
+                running.push(start(turn));
             }
             if running.is_empty() && turns.are_over() {
                 break;
@@ -95,8 +95,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     /// The events for held messages, one for each reason: the target is down, or it takes no more calls now.
     pub(super) fn held(&self, calls: &[Call]) -> impl Iterator<Item = Event> {
         let event = |reason, of: fn(u32, f64) -> Event| {
-            let (messages, since) = held_for(reason, calls.iter().map(|call| &call.outcome))?;
-            Some(of(messages, until(since, self.clock.now()).as_secs_f64()))
+            let held = held_for(reason, calls.iter().map(|call| &call.outcome))?;
+            Some(of(held.count, until(held.since, self.clock.now()).as_secs_f64()))
         };
         let down = event(HoldReason::Down, |messages, open_seconds| Event::Held { messages, open_seconds });
         let limited = event(HoldReason::RateLimited, |messages, limited_seconds| Event::RateLimited {

@@ -46,15 +46,21 @@ pub(super) fn timeout() -> HandlerError {
     HandlerError::transient("Timeout", "the target did not answer before the invocation's end")
 }
 
-/// The number of messages that were held for this reason, and the earliest time of it.
+/// Messages that were held for one reason.
+pub(super) struct HeldMessages {
+    pub(super) count: u32,
+    /// The earliest time of the reason.
+    pub(super) since: Timestamp,
+}
+
 pub(super) fn held_for<'a>(
     reason: HoldReason,
     outcomes: impl Iterator<Item = &'a Outcome> + Clone,
-) -> Option<(u32, Timestamp)> {
+) -> Option<HeldMessages> {
     let since = outcomes.filter_map(|outcome| match outcome {
         Outcome::Held { hold, .. } if hold.reason == reason => Some(hold.since),
         _ => None,
     });
-    let messages = u32::try_from(since.clone().count()).unwrap_or(u32::MAX);
-    Some((messages, since.min()?))
+    let count = u32::try_from(since.clone().count()).unwrap_or(u32::MAX);
+    Some(HeldMessages { count, since: since.min()? })
 }

@@ -128,11 +128,10 @@ fn describe<'a>(span: &mut Span<'a>, accepted: &Accepted, call: &'a Call, retry_
 fn held(calls: &[Call], now: Timestamp) -> Vec<SpanEvent> {
     let is_without_call = |outcome: &&Outcome| matches!(outcome, Outcome::Held { error: None, .. });
     let event = |name, reason| {
-        let (messages, since) =
-            held_for(reason, calls.iter().map(|call| &call.outcome).filter(is_without_call))?;
-        let seconds = u32::try_from(until(since, now).as_secs()).unwrap_or(u32::MAX);
+        let held = held_for(reason, calls.iter().map(|call| &call.outcome).filter(is_without_call))?;
+        let seconds = u32::try_from(until(held.since, now).as_secs()).unwrap_or(u32::MAX);
         let attributes =
-            vec![("redeliver.messages", messages.into()), ("redeliver.trouble_seconds", seconds.into())];
+            vec![("redeliver.messages", held.count.into()), ("redeliver.trouble_seconds", seconds.into())];
         Some(SpanEvent { name, at: now, attributes })
     };
     let down = event("redeliver.held", HoldReason::Down);

@@ -34,6 +34,12 @@ pub(super) struct Turns<'a, H, Q, C, O> {
     front: usize,
 }
 
+/// A message that may be called now.
+pub(super) struct Turn<'a, H, Q, C: Clock, O: Observer> {
+    pub(super) index: usize,
+    pub(super) permitted: Permitted<'a, H, Q, C, O>,
+}
+
 /// One pass through the messages that wait, from the first to the last.
 pub(super) struct Pass<'a> {
     next: usize,
@@ -71,11 +77,7 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
 
     /// The next message of the pass that may be called now. Those before it are held, left for a later pass, or not
     /// started because their group has stopped.
-    pub(super) fn next(
-        &mut self,
-        pass: &mut Pass<'a>,
-        patience: Patience,
-    ) -> Option<(usize, Permitted<'a, H, Q, C, O>)> {
+    pub(super) fn next(&mut self, pass: &mut Pass<'a>, patience: Patience) -> Option<Turn<'a, H, Q, C, O>> {
         while pass.next < self.slots.len() {
             let index = pass.next;
             pass.next += 1;
@@ -99,7 +101,7 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
                     self.slots[index] = Slot::Running { since, may_be_held };
                     self.order.starts(index);
                     pass.groups.extend(group);
-                    return Some((index, permitted));
+                    return Some(Turn { index, permitted });
                 }
                 Asked::Hold(hold) => {
                     self.slots[index] = Slot::Ended(Call::not_made(Outcome::Held { hold, error: None }));
