@@ -295,7 +295,7 @@ impl Loop {
         for record in &self.final_records {
             let n = number(&record.body);
             document(&record.attributes, DEAD_LETTER);
-            assert_eq!(producers_attributes(record.attributes.clone()).0, sent_attributes(n));
+            assert_eq!(producers_attributes(record.attributes.clone()).attributes, sent_attributes(n));
             assert_eq!(record.message_group_id, Some(format!("tenant-{n}")));
             assert_eq!(record.trace_header, Some(format!("Root={n}")));
         }

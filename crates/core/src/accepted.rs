@@ -33,6 +33,22 @@ enum Place {
     Plain(Box<Plain>),
 }
 
+/// An outage of the target, as a held message reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReportedOutage {
+    pub since: Timestamp,
+    /// When the message was sent.
+    pub reported_at: Timestamp,
+}
+
+/// A message with new metadata, and its size.
+#[derive(Debug)]
+pub(crate) struct Resized {
+    pub(crate) rewritten: Rewritten,
+    /// As SQS counts them.
+    pub(crate) bytes: usize,
+}
+
 /// A record with an invalid message, and the reason.
 #[derive(Debug)]
 #[must_use = "its record is received again unless it is given up"]
@@ -127,12 +143,12 @@ impl Accepted {
         self.metadata.holds.seconds(self.arrival.origin)
     }
 
-    /// When the target went down and when the message that says so was sent, if redeliver sent it.
+    /// The outage that the message is held for, if redeliver sent it.
     #[must_use]
-    pub fn outage(&self) -> Option<(Timestamp, Timestamp)> {
+    pub fn outage(&self) -> Option<ReportedOutage> {
         let reported_at = self.record().sent_at;
         let since = self.metadata.holds.outage_since(self.arrival.origin, reported_at)?;
-        Some((since, reported_at))
+        Some(ReportedOutage { since, reported_at })
     }
 
     /// The receipt of its record, once its target has processed it.
@@ -156,19 +172,19 @@ impl Accepted {
         }
     }
 
-    /// The message with new metadata, and its size in bytes as SQS counts it; `None` if its attributes have no room.
-    pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<(Rewritten, usize)> {
+    /// The message with new metadata; `None` if its attributes have no room.
+    pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Resized> {
         let ReceivedMessage { body, attributes, .. } = self.record();
         match &self.place {
             Place::Envelope(inside) => {
                 let body = with_metadata(body, inside, retry.members());
                 let bytes = body.len() + attributes_size(attributes);
-                Some((Rewritten::Body(body), bytes))
+                Some(Resized { rewritten: Rewritten::Body(body), bytes })
             }
             Place::Plain(plain) => {
                 let attributes = plain.with_retry_metadata(retry)?;
                 let bytes = body.len() + attributes_size(&attributes);
-                Some((Rewritten::Attributes(attributes), bytes))
+                Some(Resized { rewritten: Rewritten::Attributes(attributes), bytes })
             }
         }
     }

@@ -4,8 +4,8 @@ use crate::deliver::Outgoing;
 use crate::events::Event;
 use crate::failure::annotation::{Annotation, DeadLetter, annotate};
 use crate::failure::{
-    Attached, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, LastError, RawFailure, Stage,
-    Verdict, split_trace_header,
+    Attached, CameBack, Case, Delivery, Document, Failure, HandOff, HandedOff, Hop, LastError, RawFailure,
+    SplitTraceHeader, Stage, Verdict, split_trace_header,
 };
 use crate::limits::DelaySeconds;
 use crate::message::folding::unfold;
@@ -35,10 +35,12 @@ pub struct Arrival {
 impl Arrival {
     /// Separates redeliver's attributes from the producer's, and parses them.
     pub fn open(record: ReceivedMessage, now: Timestamp) -> Self {
-        let (attributes, came_back, attached) = separate_attributes(record.attributes);
-        let (trace_header, in_trace_header) = split_trace_header(record.trace_header);
-        let record = ReceivedMessage { attributes, trace_header, ..record };
-        let document = attached.or(in_trace_header).map(|failure| failure.document(&record, now));
+        let attributes = separate_attributes(record.attributes);
+        let trace_header = split_trace_header(record.trace_header);
+        let failure = attributes.failure.or(trace_header.failure);
+        let ProducersAttributes { attributes, came_back } = attributes.producers;
+        let record = ReceivedMessage { attributes, trace_header: trace_header.producers, ..record };
+        let document = failure.map(|failure| failure.document(&record, now));
         Self { record, came_back, origin: Origin::default(), document }
     }
 
@@ -60,19 +62,19 @@ impl Arrival {
         Delivery::of(&self.record, self.came_back, self.origin, failed_at)
     }
 
-    /// Takes the failure of a message received from the intermediate DLQ, and the due time of its retry if it has
-    /// hopped.
+    /// Takes the failure of a message received from the intermediate DLQ.
     #[must_use]
-    pub fn take_hand_off(&mut self, now: Timestamp) -> (HandOff, Option<Timestamp>) {
+    pub fn take_hand_off(&mut self, now: Timestamp) -> HandedOff {
         let document = self.document.take();
         let (record, came_back, origin) = (&self.record, self.came_back, self.origin);
         let Some(queue) = &record.redriven_from else {
-            let (mut hand_off, due_at) = document.and_then(Document::into_hand_off).unwrap_or_else(|| {
+            let mut handed_off = document.and_then(Document::into_hand_off).unwrap_or_else(|| {
                 let details = "the message has no readable Failure attribute";
-                (HandOff::unexplained(details, Delivery::of(record, came_back, origin, now)), None)
+                HandOff::unexplained(details, Delivery::of(record, came_back, origin, now)).into()
             });
-            hand_off.delivery.came_back = hand_off.delivery.came_back.max(came_back);
-            return (hand_off, due_at);
+            let delivery = &mut handed_off.hand_off.delivery;
+            delivery.came_back = delivery.came_back.max(came_back);
+            return handed_off;
         };
         let details = "SQS moved the message: the function crashed, timed out, ran out of memory, was throttled, or could not send it on";
         // Every copy and every receive must give the same time, since delays are counted from it.
@@ -81,7 +83,7 @@ impl Arrival {
             source_queue_arn: queue.clone(),
             ..Delivery::of(record, came_back, origin, failed_at)
         };
-        (HandOff::unanswered(details, delivery), None)
+        HandOff::unanswered(details, delivery).into()
     }
 
     /// Takes the verdict on a message received from the annotation queue.
@@ -204,24 +206,35 @@ impl Arrival {
 /// annotation. In a message that SQS moved the verdict is not trusted: the producer may have written it.
 #[must_use]
 pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Option<Verdict>) {
-    let (producers, document) = split_trace_header(record.trace_header.clone());
-    let document = document.filter(|_| record.redriven_from.is_none());
-    match document.map(|document| document.document(record, record.sent_at)) {
+    let SplitTraceHeader { producers, failure } = split_trace_header(record.trace_header.clone());
+    let failure = failure.filter(|_| record.redriven_from.is_none());
+    match failure.map(|failure| failure.document(record, record.sent_at)) {
         Some(Document::Verdict(verdict)) => (producers, Some(verdict)),
         _ => (producers, None),
     }
 }
 
-/// The producer's attributes of a message, and its return from the final DLQ: for callers outside the functions.
+/// The producer's attributes of a message, and its return from the final DLQ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProducersAttributes {
+    pub attributes: Attributes,
+    pub came_back: Option<CameBack>,
+}
+
+/// For callers outside the functions.
 #[must_use]
-pub fn producers_attributes(attributes: Attributes) -> (Attributes, Option<CameBack>) {
-    let (producer, came_back, _) = separate_attributes(attributes);
-    (producer, came_back)
+pub fn producers_attributes(attributes: Attributes) -> ProducersAttributes {
+    separate_attributes(attributes).producers
+}
+
+struct SeparatedAttributes {
+    producers: ProducersAttributes,
+    failure: Option<RawFailure>,
 }
 
 /// `Failure` is reserved, so it is never the producer's. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only if
 /// `DeadLetter` parses as a document of ours.
-fn separate_attributes(mut attributes: Attributes) -> (Attributes, Option<CameBack>, Option<RawFailure>) {
+fn separate_attributes(mut attributes: Attributes) -> SeparatedAttributes {
     let mut failure = attributes.remove(FAILURE).as_ref().and_then(RawFailure::attribute);
     // On every queue: SQS moves a verdict that the annotator could not handle to the final DLQ unchanged.
     let folded = failure.as_mut().map(RawFailure::take_folded).unwrap_or_default();
@@ -231,21 +244,21 @@ fn separate_attributes(mut attributes: Attributes) -> (Attributes, Option<CameBa
     // Judged after unfolding, so that a producer's own `DeadLetter` is judged beside the same attributes on every
     // queue.
     let whole = whole.unwrap_or(attributes);
-    match unannotated(&whole) {
-        Some((producer, came_back)) => (producer, Some(came_back), failure),
-        None => (whole, None, failure),
-    }
+    let producers = unannotated(&whole);
+    let producers = producers.unwrap_or(ProducersAttributes { attributes: whole, came_back: None });
+    SeparatedAttributes { producers, failure }
 }
 
 /// The attributes before annotation; `None` if the annotator did not write the `DeadLetter`.
-fn unannotated(attributes: &Attributes) -> Option<(Attributes, CameBack)> {
+fn unannotated(attributes: &Attributes) -> Option<ProducersAttributes> {
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute)?;
     let mut others = attributes.clone();
     // Only together with our document: a producer's own `ErrorType` has been folded into `DeadLetter`.
     others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
-    let whole = unfold(others, &record.folded_attributes)?;
+    let attributes = unfold(others, &record.folded_attributes)?;
     // The annotator never annotates a message that still has an annotation.
-    unannotated(&whole).is_none().then_some((whole, record.came_back()))
+    let is_whole = unannotated(&attributes).is_none();
+    is_whole.then(|| ProducersAttributes { attributes, came_back: Some(record.came_back()) })
 }
 
 #[cfg(test)]

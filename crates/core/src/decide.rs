@@ -6,7 +6,7 @@ mod budget;
 mod due;
 mod on_queue;
 
-use crate::accepted::{Accepted, FailedMessage};
+use crate::accepted::{Accepted, FailedMessage, Resized};
 use crate::decide::backoff::Key;
 use crate::deliver::until;
 use crate::failure::{Answer, HandOff, Kind, LastError, RATE_LIMITED, REDRIVE};
@@ -245,7 +245,7 @@ fn history(before: &[PastFailure], attempt: u32, hand_off: &HandOff, now: Timest
 /// The message with the retry's metadata, and as much history as fits.
 fn fit(accepted: &Accepted, mut retry: Retry, delay: DelaySeconds) -> Result<Resend, GiveUp> {
     loop {
-        let Some((rewritten, bytes)) = accepted.with_retry_metadata(&retry.metadata) else {
+        let Some(Resized { rewritten, bytes }) = accepted.with_retry_metadata(&retry.metadata) else {
             let explanation = "None of its ten attributes can make room for its retry metadata".to_owned();
             return Err(GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation });
         };

@@ -15,8 +15,8 @@ mod wire;
 use std::fmt::Display;
 use std::time::Duration;
 
-pub(crate) use attach::split_trace_header;
 pub use attach::{Attached, FAILURE_BYTES_MAX};
+pub(crate) use attach::{SplitTraceHeader, split_trace_header};
 pub use hold::{Hold, HoldReason};
 use strum::{IntoStaticStr, VariantArray};
 pub(crate) use wire::RawFailure;
@@ -289,6 +289,20 @@ impl Verdict {
     }
 }
 
+/// A failure that was handed off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HandedOff {
+    pub hand_off: HandOff,
+    /// The due time of its retry, if it has hopped.
+    pub due_at: Option<Timestamp>,
+}
+
+impl From<HandOff> for HandedOff {
+    fn from(hand_off: HandOff) -> Self {
+        Self { hand_off, due_at: None }
+    }
+}
+
 impl Document {
     /// The last error, if the document has one.
     #[must_use]
@@ -308,17 +322,17 @@ impl Document {
         }
     }
 
-    /// The hand-off, and the due time of its retry if it has hopped.
+    /// The failure that it hands off.
     #[must_use]
-    pub fn into_hand_off(self) -> Option<(HandOff, Option<Timestamp>)> {
+    pub fn into_hand_off(self) -> Option<HandedOff> {
         match self {
-            Self::HandOff(hand_off) => Some((hand_off, None)),
-            Self::Hop(Hop { hand_off, due_at }) => Some((hand_off, Some(due_at))),
+            Self::HandOff(hand_off) => Some(hand_off.into()),
+            Self::Hop(Hop { hand_off, due_at }) => Some(HandedOff { hand_off, due_at: Some(due_at) }),
             // Someone has moved it here from the annotation queue.
             Self::Verdict(Verdict { case, .. }) => {
                 let Failure { error, answer, delivery, unknown, .. } = case?.failure;
                 let answer = answer.unwrap_or_else(|| Answer::just(Kind::Transient));
-                Some((HandOff { error, answer, delivery, unknown }, None))
+                Some(HandOff { error, answer, delivery, unknown }.into())
             }
         }
     }

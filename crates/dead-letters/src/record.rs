@@ -187,7 +187,7 @@ impl DeadLetterRecord {
     /// The trace context that its producer gave it.
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        let (attributes, _) = producers_attributes(self.message.attributes.clone());
+        let attributes = producers_attributes(self.message.attributes.clone()).attributes;
         let (trace_header, _) = trace_header_and_verdict(&self.message);
         TraceContext::of(&attributes, &self.message.body, trace_header.as_deref())
     }
@@ -245,7 +245,7 @@ fn annotated_code(message: &ReceivedMessage) -> Option<&str> {
     let code = text(message, ERROR_TYPE).filter(|_| !is_raw(message))?;
     let is_code = match Code::read(code)? {
         Code::Known(_) => true,
-        Code::Unknown(_) => producers_attributes(message.attributes.clone()).1.is_some(),
+        Code::Unknown(_) => producers_attributes(message.attributes.clone()).came_back.is_some(),
     };
     is_code.then_some(code)
 }
@@ -261,7 +261,7 @@ fn attached_verdict(message: &ReceivedMessage) -> Option<Verdict> {
 
 fn metadata(message: &ReceivedMessage, dead_letter: Option<&DeadLetter>) -> Option<Metadata> {
     // `Redeliver` may be folded.
-    let producers = || producers_attributes(message.attributes.clone()).0;
+    let producers = || producers_attributes(message.attributes.clone()).attributes;
     let parsed = SCHEMA.parse(&message.body).ok().map(Parsed::Envelope);
     let first_id = first_id(message, dead_letter);
     let parsed = parsed.or_else(|| SCHEMA.read_either(&message.body, &producers(), first_id).ok())?;

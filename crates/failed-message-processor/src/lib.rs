@@ -7,7 +7,7 @@ use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::next_hop;
 use redeliver_core::deliver::{Outbox, until};
 use redeliver_core::events::Event;
-use redeliver_core::failure::{HandOff, Stage};
+use redeliver_core::failure::{HandOff, HandedOff, Stage};
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
@@ -60,7 +60,7 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
     fn route(&self, record: ReceivedMessage, routes: &mut Routes, now: Timestamp) {
         let mut arrival = Arrival::open(record, now).resolve_origin(&self.resenders);
         self.report_arrival(&arrival.record, now);
-        let (hand_off, due_at) = arrival.take_hand_off(now);
+        let HandedOff { hand_off, due_at } = arrival.take_hand_off(now);
         // Before the body is validated: it was valid at the first hop, and a message hops up to 48 times.
         if let Some(due_at) = next_hop(&self.policy, &hand_off, due_at, now) {
             return routes.hop(arrival.hop(hand_off, due_at));

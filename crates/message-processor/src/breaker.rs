@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use redeliver_core::accepted::Accepted;
+use redeliver_core::accepted::{Accepted, ReportedOutage};
 use redeliver_core::decide::breaker::{
     Breaker, CallOutcome, Caller, Change, Hold, Key, Patience, Permission, Permit, call_outcome,
 };
@@ -58,9 +58,8 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     pub(super) fn learn(&self, accepted: &[Accepted], now: Timestamp) {
         let Some(mut breaker) = self.breaker.lock() else { return };
         for message in accepted {
-            let recent =
-                message.outage().filter(|(_, reported_at)| until(*reported_at, now) < HELD_MOMENTS_AGO);
-            if let Some((since, reported_at)) = recent {
+            let recent = message.outage().filter(|outage| until(outage.reported_at, now) < HELD_MOMENTS_AGO);
+            if let Some(ReportedOutage { since, reported_at }) = recent {
                 breaker.learn(self.caller(message), since, reported_at, now);
             }
         }

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use redeliver_core::accepted::FailedMessage;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::{Decision, decide};
-use redeliver_core::failure::{Delivery, FAILURE, HandOff, Stage};
+use redeliver_core::failure::{Delivery, FAILURE, HandOff, HandedOff, Stage};
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::metadata::{PastFailure, RetryMetadata, parse_rfc3339};
 use redeliver_core::message::origin::Origin;
@@ -159,7 +159,7 @@ impl Workload {
 
     fn resend_by(&self, schema: &MessageSchema, record: ReceivedMessage) -> OutgoingMessage {
         let mut arrival = Arrival::open(record, self.now);
-        let (hand_off, due_at) = arrival.take_hand_off(self.now);
+        let HandedOff { hand_off, due_at } = arrival.take_hand_off(self.now);
         let accepted = arrival.accept(schema, Some(&hand_off.delivery)).expect("the bodies are valid");
         let stage = Stage::FailedMessageProcessor;
         let failed = FailedMessage { span: None, accepted, hand_off, due_at, stage, error_type: None };

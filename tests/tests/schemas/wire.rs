@@ -4,7 +4,8 @@
 use redeliver_core::decide::breaker::{Hold, HoldReason};
 use redeliver_core::failure::annotation::{Annotation, Cause, DEAD_LETTER, DeadLetter, annotate};
 use redeliver_core::failure::{
-    CameBack, Case, Delivery, Document, FAILURE, Failure, HandOff, Hop, Kind, LastError, Stage, Verdict,
+    CameBack, Case, Delivery, Document, FAILURE, Failure, HandOff, HandedOff, Hop, Kind, LastError, Stage,
+    Verdict,
 };
 use redeliver_core::handler::HandlerError;
 use redeliver_core::json::forward_compatible::UnknownMembers;
@@ -315,9 +316,9 @@ fn a_member_of_a_later_version_changes_nothing_of_what_is_read() {
         let more = text.replacen('{', r#"{"later":{"n":[1.50e400,null]},"#, 1);
         let failure = |text: &str| {
             let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
-            opened(attributes)
-                .and_then(Document::into_hand_off)
-                .map(|(hand_off, due_at)| (hand_off.error, hand_off.answer, hand_off.delivery, due_at))
+            opened(attributes).and_then(Document::into_hand_off).map(|HandedOff { hand_off, due_at }| {
+                (hand_off.error, hand_off.answer, hand_off.delivery, due_at)
+            })
         };
         let dead_letter = |text: &str| DeadLetter::from_attribute(&Attribute::string(text));
         let metadata =

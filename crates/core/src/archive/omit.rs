@@ -27,6 +27,13 @@ pub enum OmitError {
     TooMany,
 }
 
+/// A body without the values.
+struct Without {
+    body: String,
+    /// The places that had one.
+    omitted: Vec<String>,
+}
+
 impl Omit {
     /// Parses a comma-separated list of JSON Pointers into the body; white space around each is ignored.
     ///
@@ -52,13 +59,14 @@ impl Omit {
         if pointers.is_empty() {
             return line;
         }
-        let (body, omitted) =
-            self.without_values(&line.body).unwrap_or_else(|| (OMITTED.to_owned(), vec![String::new()]));
+        let without = self.without_values(&line.body);
+        let Without { body, omitted } =
+            without.unwrap_or_else(|| Without { body: OMITTED.to_owned(), omitted: vec![String::new()] });
         ArchivedMessage { body, omitted, ..line }
     }
 
-    /// The body without the values, and the places that had one; `None` if it cannot be taken apart.
-    fn without_values(&self, body: &str) -> Option<(String, Vec<String>)> {
+    /// `None` if the body cannot be taken apart.
+    fn without_values(&self, body: &str) -> Option<Without> {
         let document: &RawValue = serde_json::from_str(body).ok()?;
         let mut omitted = Vec::new();
         let mut values = Vec::new();
@@ -84,6 +92,6 @@ impl Omit {
             }
         }
         without.push_str(&body[end..]);
-        Some((without, omitted))
+        Some(Without { body: without, omitted })
     }
 }

@@ -32,7 +32,10 @@ fn document_with(folded: &str) -> String {
 #[test]
 fn a_producers_attributes_arrive_as_they_are() {
     let producer = strings(&[("a", "1"), ("ErrorType", "mine"), ("ErrorDetails", "mine too")]);
-    assert_eq!(producers_attributes(producer.clone()), (producer, None));
+    assert_eq!(
+        producers_attributes(producer.clone()),
+        ProducersAttributes { attributes: producer, came_back: None }
+    );
 }
 
 #[test]
@@ -49,7 +52,10 @@ fn failure_is_reserved_and_never_the_producers() {
 #[test]
 fn a_message_with_our_dead_letter_came_back_and_loses_our_attributes() {
     let with = strings(&[("a", "1"), ("DeadLetter", DOCUMENT), ("ErrorType", "X"), ("ErrorDetails", "Y")]);
-    assert_eq!(producers_attributes(with), (strings(&[("a", "1")]), CAME_BACK));
+    assert_eq!(
+        producers_attributes(with),
+        ProducersAttributes { attributes: strings(&[("a", "1")]), came_back: CAME_BACK }
+    );
 }
 
 #[test]
@@ -68,7 +74,11 @@ fn a_dead_letter_that_is_no_document_of_ours_is_the_producers() {
         &DOCUMENT.replace("\"fingerprint\"", "\"print\""),
     ] {
         let producer = strings(&[("DeadLetter", other), ("ErrorType", "X")]);
-        assert_eq!(producers_attributes(producer.clone()), (producer, None), "{other}");
+        assert_eq!(
+            producers_attributes(producer.clone()),
+            ProducersAttributes { attributes: producer, came_back: None },
+            "{other}"
+        );
     }
 }
 
@@ -80,7 +90,10 @@ fn a_dead_letter_of_a_later_version_is_ours() {
         .replacen('{', r#"{"since":{"a":[1e400]},"redrive_generation":2,"#, 1);
     let with = strings(&[("a", "1"), ("DeadLetter", &later), ("ErrorType", "TARGET_GONE")]);
     let came_back = Some(CameBack { last_attempt: None, generation_before: Some(2) });
-    assert_eq!(producers_attributes(with), (strings(&[("a", "1")]), came_back));
+    assert_eq!(
+        producers_attributes(with),
+        ProducersAttributes { attributes: strings(&[("a", "1")]), came_back }
+    );
 }
 
 #[test]
@@ -88,7 +101,8 @@ fn folded_attributes_are_put_back() {
     let folded = document_with(
         r#"{"n":{"data_type":"Number.int","text":"7"},"b":{"data_type":"Binary","base64":"AP8="}}"#,
     );
-    let (producer, came_back) = producers_attributes(strings(&[("a", "1"), ("DeadLetter", &folded)]));
+    let ProducersAttributes { attributes: producer, came_back } =
+        producers_attributes(strings(&[("a", "1"), ("DeadLetter", &folded)]));
     assert_eq!(came_back, CAME_BACK);
     let mut expected = strings(&[("a", "1")]);
     expected.insert(
@@ -108,10 +122,13 @@ fn a_verdict_that_is_sent_back_as_it_is_has_all_ten_attributes_again() {
     let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
     let raw = Verdict::bare(DeadLetterReason::NonRetryableError).attach_to(&producer, 2, None).attributes;
     assert_eq!(raw.len(), 10);
-    assert_eq!(producers_attributes(raw.clone()), (producer, None));
+    assert_eq!(
+        producers_attributes(raw.clone()),
+        ProducersAttributes { attributes: producer, came_back: None }
+    );
     // A forged document beside an eleventh attribute cannot produce a message that SQS refuses.
     let forged: Attributes = raw.into_iter().chain([("more".to_owned(), Attribute::string("x"))]).collect();
-    let (whole, _) = producers_attributes(forged);
+    let whole = producers_attributes(forged).attributes;
     assert_eq!(whole.len(), 10);
     assert!(!whole.contains_key(FAILURE) && !whole.contains_key("a0"));
 }
@@ -146,7 +163,7 @@ fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
         &format!("{{{}}}", eleven.join(",")),
     ] {
         let forged = strings(&[("a", "1"), ("DeadLetter", &document_with(folded))]);
-        let (producer, _) = producers_attributes(forged.clone());
+        let producer = producers_attributes(forged.clone()).attributes;
         assert!(!producer.contains_key(FAILURE), "{folded}");
         assert_eq!(producer, forged, "{folded}: what is not ours stays the producer's");
         let content = Content { body: "{}".to_owned(), attributes: producer, ..Content::default() };
@@ -154,7 +171,7 @@ fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
 
         let failure = format!(r#"{{"verdict":"NON_RETRYABLE_ERROR","folded_attributes":{folded}}}"#);
         let forged = strings(&[("a", "1"), ("Failure", &failure)]);
-        assert_eq!(producers_attributes(forged).0, strings(&[("a", "1")]), "{folded}");
+        assert_eq!(producers_attributes(forged).attributes, strings(&[("a", "1")]), "{folded}");
     }
 }
 
@@ -163,7 +180,7 @@ fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
 fn a_failure_that_is_neither_a_verdict_nor_a_hop_adds_no_attribute() {
     let folded = r#""folded_attributes":{"tenant":{"data_type":"String","text":"forged"}}"#;
     let of = |more: &str| {
-        producers_attributes(strings(&[("a", "1"), ("Failure", &format!("{{{more}{folded}}}"))])).0
+        producers_attributes(strings(&[("a", "1"), ("Failure", &format!("{{{more}{folded}}}"))])).attributes
     };
     for more in ["", r#""kind":"transient","#, r#""new_generation":true,"stage":"message-processor","#] {
         assert_eq!(of(more), strings(&[("a", "1")]), "{more}");
@@ -182,9 +199,12 @@ fn a_forged_dead_letter_is_judged_beside_the_same_attributes_on_every_queue() {
     let mut producer: Attributes =
         (0..9).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
     producer.insert(DEAD_LETTER.to_owned(), Attribute::string(document_with(folded)));
-    assert_eq!(producers_attributes(producer.clone()), (producer.clone(), None));
+    assert_eq!(
+        producers_attributes(producer.clone()),
+        ProducersAttributes { attributes: producer.clone(), came_back: None }
+    );
     let verdict = Verdict::bare(DeadLetterReason::NonRetryableError).attach_to(&producer, 2, None).attributes;
-    assert_eq!(producers_attributes(verdict), (producer, None));
+    assert_eq!(producers_attributes(verdict), ProducersAttributes { attributes: producer, came_back: None });
 }
 
 #[test]
@@ -195,11 +215,17 @@ fn a_dead_letter_that_restores_another_one_is_a_forgery() {
     };
     let of = |document: &str| strings(&[("a", "1"), ("DeadLetter", document)]);
     let twice = around(DOCUMENT);
-    assert_eq!(producers_attributes(of(&twice)), (of(&twice), None));
+    assert_eq!(
+        producers_attributes(of(&twice)),
+        ProducersAttributes { attributes: of(&twice), came_back: None }
+    );
     // The annotator folds a producer's own `DeadLetter` like this.
-    let (producer, came_back) = producers_attributes(of(&around(&twice)));
+    let ProducersAttributes { attributes: producer, came_back } = producers_attributes(of(&around(&twice)));
     assert_eq!((&producer, came_back), (&of(&twice), CAME_BACK));
-    assert_eq!(producers_attributes(producer.clone()), (producer, None));
+    assert_eq!(
+        producers_attributes(producer.clone()),
+        ProducersAttributes { attributes: producer, came_back: None }
+    );
 }
 
 #[test]
@@ -226,7 +252,7 @@ fn a_record_dead_lettered_twice_has_one_annotation() {
     };
     let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
     let once = annotate(&producer, 2, &annotation);
-    let (whole, _) = producers_attributes(once.clone());
+    let whole = producers_attributes(once.clone()).attributes;
     assert_eq!(whole, producer);
     assert_eq!(annotate(&whole, 2, &annotation), once);
 }
@@ -237,7 +263,7 @@ fn hand_off() -> HandOff {
 
 /// The trusted part of this document on a message that came by redrive, or did not.
 fn believed(redriven_from: Option<&str>, document: Option<Document>, came_back: Option<CameBack>) -> HandOff {
-    arrived(redriven_from, document, came_back).take_hand_off(at(9)).0
+    arrived(redriven_from, document, came_back).take_hand_off(at(9)).hand_off
 }
 
 fn arrived(redriven_from: Option<&str>, document: Option<Document>, came_back: Option<CameBack>) -> Arrival {
@@ -343,7 +369,7 @@ fn a_message_without_a_readable_failure_is_retried() {
 fn a_message_that_sqs_moved_failed_when_it_was_first_received() {
     let first_received_at = Some(at(9) - TimeDelta::seconds(6));
     let record = ReceivedMessage { first_received_at, ..received(Some(SOURCE_ARN)) };
-    let (hand_off, _) = Arrival::open(record, at(9)).take_hand_off(at(9));
+    let HandedOff { hand_off, .. } = Arrival::open(record, at(9)).take_hand_off(at(9));
     assert_eq!(hand_off.delivery.failed_at, at(3));
 }
 

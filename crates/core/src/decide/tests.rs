@@ -231,7 +231,7 @@ fn without_a_match_the_targets_own_verdict_counts() {
 #[test]
 fn a_message_that_sqs_moved_comes_back_unless_the_policy_names_it() {
     let record = moved_by_sqs();
-    let (redriven, _) = Arrival::open(record, at(10)).take_hand_off(at(10));
+    let redriven = Arrival::open(record, at(10)).take_hand_off(at(10)).hand_off;
     let only_http = policy(r#"{"retryable":["HttpStatus.*"]}"#);
     assert_eq!(resend(&only_http, &body(""), &redriven).spends, Budget::Redrive);
     let never = policy(r#"{"non_retryable":["Redrive"]}"#);

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::failure::{CameBack, Stage};
 use crate::json::forward_compatible::OpenEnum;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
-use crate::message::folding::{FoldedAttributes, fold};
+use crate::message::folding::{FoldedAttributes, Folding, fold};
 use crate::message::reason::Code;
 use crate::message::{Attribute, Attributes, attributes_size};
 use crate::span_context::SpanContext;
@@ -156,7 +156,7 @@ pub fn annotate(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
 }
 
 fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
-    let (kept, folded_attributes) =
+    let Folding { kept, folded: folded_attributes } =
         fold(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3)?;
     let record = DeadLetter { folded_attributes, ..annotation.record.clone() };
     // Folded attributes are the producer's, so they do not count towards our own limit.

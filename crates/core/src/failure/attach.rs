@@ -11,7 +11,7 @@ use super::wire::{Time, Wire};
 use super::{Answer, CameBack, Case, Delivery, Failure, HandOff, Hop, LastError, Verdict};
 use crate::json::forward_compatible::UnknownMembers;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
-use crate::message::folding::{FoldedAttributes, fold};
+use crate::message::folding::{FoldedAttributes, Folding, fold};
 use crate::message::metadata::NEVER;
 use crate::message::origin::Origin;
 use crate::message::reserved::FAILURE;
@@ -161,7 +161,7 @@ fn attach(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize, trace_heade
 
 /// `None` if not even [`Wire::minimal`] has room, or if there are ten attributes and none can be folded.
 fn as_attribute(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
-    let (mut attributes, folded) = fold(producer, &[], ATTRIBUTES_MAX - 1)?;
+    let Folding { kept: mut attributes, folded } = fold(producer, &[], ATTRIBUTES_MAX - 1)?;
     let folding = if folded.is_empty() { 0 } else { folding_bytes(&folded) };
     let wire = if folded.is_empty() { wire.clone() } else { wire.folding(&folded) };
     let left = MESSAGE_BYTES_MAX.checked_sub(body_bytes + attributes_size(&attributes))?;
@@ -268,17 +268,24 @@ pub(super) fn with_document(wire: &Wire<'_>, producers: Option<&str>) -> String 
     format!("{producers}{FIELD}{}", BASE64.encode(document))
 }
 
-/// Splits a header into the producer's own and the document.
-pub(crate) fn split_trace_header(header: Option<String>) -> (Option<String>, Option<RawFailure>) {
-    let Some(header) = header else { return (None, None) };
-    let Some((before, document)) = split(&header) else { return (Some(header), None) };
+/// A trace header, taken apart.
+pub(crate) struct SplitTraceHeader {
+    /// The producer's own.
+    pub(crate) producers: Option<String>,
+    pub(crate) failure: Option<RawFailure>,
+}
+
+pub(crate) fn split_trace_header(header: Option<String>) -> SplitTraceHeader {
+    let Some((before, failure)) = header.as_deref().and_then(split) else {
+        return SplitTraceHeader { producers: header, failure: None };
+    };
     // A producer may have written such a field itself: only ours, after it, is valid.
     let mut producers = before;
     while let Some((before, _)) = split(producers) {
         producers = before;
     }
     let producers = (producers != UNTRACED).then(|| producers.to_owned());
-    (producers, Some(document))
+    SplitTraceHeader { producers, failure: Some(failure) }
 }
 
 /// The text before our field, and the field's document.

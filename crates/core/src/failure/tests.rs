@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::wire::Wire;
 use super::*;
-use crate::arrival::{Arrival, producers_attributes};
+use crate::arrival::{Arrival, ProducersAttributes, producers_attributes};
 use crate::handler::ErrorType;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::origin::Origin;
@@ -251,7 +251,8 @@ fn members_of_a_later_version_outlive_a_second_decision() {
     let Some(Document::HandOff(kept)) = read(r#"{"since":[1.50],"kind":"held"}"#) else {
         panic!("a hand-off")
     };
-    let (again, due_at) = Document::Verdict(verdict_on(kept.clone().into())).into_hand_off().unwrap();
+    let HandedOff { hand_off: again, due_at } =
+        Document::Verdict(verdict_on(kept.clone().into())).into_hand_off().unwrap();
     assert_eq!((&again, due_at), (&kept, None), "a verdict that somebody has moved to the intermediate DLQ");
     let invalid = Failure::from(again).found_invalid(DeadLetterReason::InvalidMessageFormat, &"no object");
     let error = LastError::new("INVALID_MESSAGE_FORMAT", "no object");
@@ -355,7 +356,7 @@ fn a_verdict_folds_the_smallest_of_ten_attributes() {
     let beside = verdict().attach_to(&attributes, 100, None).attributes;
     assert_eq!(beside.len(), 10);
     assert!(!beside.contains_key("z"));
-    assert_eq!(producers_attributes(beside), (attributes, None));
+    assert_eq!(producers_attributes(beside), ProducersAttributes { attributes, came_back: None });
 }
 
 /// An attribute that SQS may refuse the second time stays in place.
@@ -406,7 +407,7 @@ proptest! {
                 let mut wire = Wire::read(attribute.text().unwrap()).unwrap();
                 wire.folded_attributes = None;
                 prop_assert!(wire.json().len() <= FAILURE_BYTES_MAX);
-                prop_assert_eq!(producers_attributes(attributes.clone()), (producers_attributes(producer).0, None));
+                prop_assert_eq!(producers_attributes(attributes.clone()), ProducersAttributes { came_back: None, ..producers_attributes(producer) });
             }
             None => prop_assert_eq!(attributes, producer),
         }

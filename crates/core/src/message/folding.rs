@@ -42,13 +42,15 @@ pub(crate) fn unfold(others: Attributes, folded: &FoldedAttributes) -> Option<At
     Some(whole)
 }
 
+/// Attributes of which some are folded.
+pub(crate) struct Folding {
+    pub(crate) kept: Attributes,
+    pub(crate) folded: FoldedAttributes,
+}
+
 /// Folds attributes until at most `places` remain: those with one of the `taken` names first, then the smallest. Only
 /// attributes that [`unfold`] restores are folded; `None` if that is not enough.
-pub(crate) fn fold(
-    attributes: &Attributes,
-    taken: &[&str],
-    places: usize,
-) -> Option<(Attributes, FoldedAttributes)> {
+pub(crate) fn fold(attributes: &Attributes, taken: &[&str], places: usize) -> Option<Folding> {
     let (collisions, others): (Vec<_>, Vec<_>) =
         attributes.iter().partition(|(name, _)| taken.contains(&name.as_str()));
     if collisions.iter().any(|(name, attribute)| !is_certainly_accepted(name, attribute)) {
@@ -68,7 +70,7 @@ pub(crate) fn fold(
         kept.remove(name);
         folded.insert(name.clone(), Folded::of(attribute));
     }
-    Some((kept, folded))
+    Some(Folding { kept, folded })
 }
 
 impl Folded {

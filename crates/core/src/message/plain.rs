@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::json::members::check_nesting;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
-use crate::message::folding::fold;
+use crate::message::folding::{Folding, fold};
 use crate::message::metadata::{CameBack, Metadata, RetryMetadata, fresh_members};
 use crate::message::validation::{DataSchema, Invalid, well_formed};
 use crate::message::{Attribute, Attributes, Form, attributes_size};
@@ -124,7 +124,7 @@ impl Plain {
         let fold_first = |first: &[&str]| fold(&self.attributes, first, PRODUCERS_MAX);
         let is_full = self.attributes.len() > PRODUCERS_MAX;
         let with_dead_letter = is_full.then(|| fold_first(&[DEAD_LETTER])).flatten();
-        let (mut attributes, folded) = with_dead_letter.or_else(|| fold_first(&[]))?;
+        let Folding { kept: mut attributes, folded } = with_dead_letter.or_else(|| fold_first(&[]))?;
         let document = document::folding(document, &folded);
         attributes.insert(REDELIVER.to_owned(), Attribute::string(document));
         Some(attributes)

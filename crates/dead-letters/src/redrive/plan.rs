@@ -3,7 +3,7 @@
 mod edit;
 mod new_id;
 
-use redeliver_core::arrival::{producers_attributes, trace_header_and_verdict};
+use redeliver_core::arrival::{ProducersAttributes, producers_attributes, trace_header_and_verdict};
 use redeliver_core::failure::annotation::{DeadLetter, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::limits::DelaySeconds;
@@ -231,7 +231,8 @@ impl Plan {
 /// The producer's attributes, whole again. A final record that had no room for `DeadLetter` has its other two taken off
 /// by their names.
 fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
-    let (mut producer, came_back) = producers_attributes(record.message.attributes.clone());
+    let ProducersAttributes { attributes: mut producer, came_back } =
+        producers_attributes(record.message.attributes.clone());
     if came_back.is_none() && record.is_annotated {
         producer.remove(ERROR_TYPE);
         producer.remove(ERROR_DETAILS);

@@ -84,7 +84,7 @@ fn ten_attributes_hop_folded_and_come_out_whole() {
     assert!(setup.process(vec![record]).is_empty());
     let hop = setup.intermediate.only();
     assert_eq!(hop.attributes.len(), 10);
-    assert_eq!(producers_attributes(hop.attributes.clone()).0, ten_attributes());
+    assert_eq!(producers_attributes(hop.attributes.clone()).attributes, ten_attributes());
 
     let again = Setup::with_policy(HOURS);
     again.world.clock.block_on(again.world.clock.sleep(Duration::from_secs(7000)));

@@ -82,6 +82,6 @@ fn a_verdict_that_arrives_here_is_decided_on_by_its_last_error() {
     let verdict = with(busy(1), json!({ "verdict": "CIRCUIT_OPEN", "stage": "circuit-breaker" }));
     let mut arrival = Arrival::open(handed_off(1, body(1), &verdict), start());
     assert!(matches!(arrival.document(), Some(Document::Verdict(_))));
-    let (hand_off, due_at) = arrival.take_hand_off(start());
+    let HandedOff { hand_off, due_at } = arrival.take_hand_off(start());
     assert_eq!((hand_off.error.error_type.as_str(), due_at), ("Db.Busy", None));
 }

@@ -1,13 +1,14 @@
 //! The producer's attributes: unchanged or folded, never lost. The annotation is shortened to make room.
 
-use redeliver_core::arrival::{producers_attributes, trace_header_and_verdict};
+use redeliver_core::arrival::{ProducersAttributes, producers_attributes, trace_header_and_verdict};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 
 use super::*;
 
 /// The producer's attributes of a message that is sent back: without ours, and with folded ones restored.
 fn restored(content: &Content) -> Attributes {
-    let (producer, came_back) = producers_attributes(content.attributes.clone());
+    let ProducersAttributes { attributes: producer, came_back } =
+        producers_attributes(content.attributes.clone());
     assert!(came_back.is_some());
     producer
 }

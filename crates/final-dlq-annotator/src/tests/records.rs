@@ -252,7 +252,7 @@ fn a_plain_message_is_explained_as_an_envelope_is() {
         let explained = document(&sent.attributes, DEAD_LETTER);
         assert_eq!(explained["attempts"], json!(5));
         assert_eq!((&explained["held_seconds"], &explained["redrive_count"]), (&json!(7), &json!(2)));
-        let (whole, _) = redeliver_core::arrival::producers_attributes(sent.attributes);
+        let whole = redeliver_core::arrival::producers_attributes(sent.attributes).attributes;
         assert_eq!((whole.len(), whole["Redeliver"].text()), (producers + 1, Some(redeliver.as_str())));
         let [Event::DeadLettered { message_id, .. }] = &*setup.world.seen.events() else {
             panic!("one event")

@@ -181,7 +181,7 @@ fn a_verdict_folds_where_there_are_ten_attributes() {
     assert_eq!(verdict.attributes.len(), 10);
     let failure = document(&verdict.attributes, FAILURE);
     assert_eq!(failure["folded_attributes"].as_object().unwrap().len(), 1);
-    let (producer, _) = producers_attributes(verdict.attributes);
+    let producer = producers_attributes(verdict.attributes).attributes;
     assert_eq!(producer, ten_attributes(), "and nothing is lost");
     assert!(producer.values().all(|attribute| *attribute != Attribute::string("")));
 }

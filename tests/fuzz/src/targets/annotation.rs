@@ -1,7 +1,7 @@
 //! A final record's attributes: SQS accepts them, and no producer attribute is lost.
 
 use arbitrary::{Result, Unstructured};
-use redeliver_core::arrival::producers_attributes;
+use redeliver_core::arrival::{ProducersAttributes, producers_attributes};
 use redeliver_core::failure::Stage;
 use redeliver_core::failure::annotation::{
     Annotation, Cause, DEAD_LETTER, DEAD_LETTER_BYTES_MAX, DeadLetter, ERROR_DETAILS,
@@ -87,7 +87,7 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
     let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..record };
     let length = serde_json::to_string(&unfolded).map_or(usize::MAX, |json| json.len());
     assert!(length <= DEAD_LETTER_BYTES_MAX, "{length} bytes");
-    let (restored, came_back) = producers_attributes(attributes);
+    let ProducersAttributes { attributes: restored, came_back } = producers_attributes(attributes);
     assert!(came_back.is_some());
     assert_eq!(&restored, producer, "not restored exactly");
 }

@@ -7,7 +7,7 @@ use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::backoff::{Key, delay};
 use redeliver_core::decide::{Budget, Decision, Resend, decide};
 use redeliver_core::failure::reason::DeadLetterReason;
-use redeliver_core::failure::{FAILURE, HandOff, Kind, Stage};
+use redeliver_core::failure::{FAILURE, HandOff, HandedOff, Kind, Stage};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::metadata::{HISTORY_MAX, parse_rfc3339};
 use redeliver_core::message::origin::Origin;
@@ -31,7 +31,7 @@ pub(super) fn check(input: &str) {
     // The latest time that the event decoder accepts.
     let latest = Timestamp::from_timestamp_millis(253_402_300_799_999).expect("a moment of the year 9999");
     for sent_at in [moment(), Timestamp::UNIX_EPOCH, latest] {
-        let (hand_off, due_at) = opened(failure.clone(), sent_at).take_hand_off(moment());
+        let HandedOff { hand_off, due_at } = opened(failure.clone(), sent_at).take_hand_off(moment());
         for _ in 0..ROUNDS {
             match step(&policy, &hand_off, due_at, &body) {
                 Some(next) => body = next,

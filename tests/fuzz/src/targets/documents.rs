@@ -1,8 +1,8 @@
 //! The attributes of an arriving message, including `Failure` and `DeadLetter` from untrusted senders.
 
-use redeliver_core::arrival::producers_attributes;
+use redeliver_core::arrival::{ProducersAttributes, producers_attributes};
 use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
-use redeliver_core::failure::{Document, FAILURE, HandOff, Hop};
+use redeliver_core::failure::{Document, FAILURE, HandOff, HandedOff, Hop};
 use redeliver_core::limits::{ATTRIBUTES_MAX, is_legal};
 use redeliver_core::message::{Attribute, Attributes};
 
@@ -58,9 +58,10 @@ fn check_arrival(attributes: &Attributes) {
         expected = whole.expect("what SQS would not have taken from a producer is none of ours");
     }
     let again = producers_attributes(found.record.attributes.clone());
-    assert_eq!(again, (found.record.attributes.clone(), None), "judged again on the next queue");
+    let expected_again = ProducersAttributes { attributes: found.record.attributes.clone(), came_back: None };
+    assert_eq!(again, expected_again, "judged again on the next queue");
     assert_eq!(found.record.attributes, expected);
-    if let Some((hand_off, _)) = document.cloned().and_then(Document::into_hand_off) {
+    if let Some(HandedOff { hand_off, .. }) = document.cloned().and_then(Document::into_hand_off) {
         check_passed_on(text(FAILURE).unwrap_or_default(), hand_off, &found.record.attributes);
     }
 }

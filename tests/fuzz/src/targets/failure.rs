@@ -3,8 +3,8 @@
 use arbitrary::{Result, Unstructured};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{
-    Answer, Attached, CameBack, Case, Delivery, Document, FAILURE, FAILURE_BYTES_MAX, Failure, HandOff, Hop,
-    Kind, LastError, Stage, Verdict,
+    Answer, Attached, CameBack, Case, Delivery, Document, FAILURE, FAILURE_BYTES_MAX, Failure, HandOff,
+    HandedOff, Hop, Kind, LastError, Stage, Verdict,
 };
 use redeliver_core::json::forward_compatible::UnknownMembers;
 use redeliver_core::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
@@ -19,7 +19,9 @@ use crate::messages::{is_sendable, moment, opened, opened_with, put_back};
 pub(super) fn check(bytes: &[u8]) {
     let mut bytes = Unstructured::new(bytes);
     if let (Ok(sent), Ok(verdict)) = (generators::sent(&mut bytes), verdict(&mut bytes)) {
-        let Some((hand_off, _)) = Document::Verdict(verdict.clone()).into_hand_off() else { return };
+        let Some(HandedOff { hand_off, .. }) = Document::Verdict(verdict.clone()).into_hand_off() else {
+            return;
+        };
         check_hand_off(&sent, &hand_off);
         check_verdict(&sent, &verdict);
         check_hop(&sent, &Hop { hand_off, due_at: moment() });
@@ -58,8 +60,10 @@ fn verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
 fn check_hand_off(sent: &Sent, hand_off: &HandOff) {
     let placed = hand_off.attach_to(&sent.attributes, sent.body_bytes, TRACE);
     // A folded one is a hop that is never due.
-    let again =
-        check_placed(sent, &placed).into_hand_off().map(|(hand_off, _)| hand_off).expect("a hand-off");
+    let again = check_placed(sent, &placed)
+        .into_hand_off()
+        .map(|handed_off| handed_off.hand_off)
+        .expect("a hand-off");
     assert_eq!(again.answer, hand_off.answer);
     assert_eq!(again.delivery.came_back, hand_off.delivery.came_back);
     if has_room(sent) {

@@ -22,7 +22,7 @@ fn held() -> HandOff {
 }
 
 fn moved() -> HandOff {
-    Arrival::open(moved_by_sqs(), at(10)).take_hand_off(at(10)).0
+    Arrival::open(moved_by_sqs(), at(10)).take_hand_off(at(10)).hand_off
 }
 
 fn key(attempt: u32) -> Key {

@@ -136,6 +136,7 @@ fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
 fn what_sqs_moved_and_what_was_held_do_not_wait_for_hours() {
     let record = ReceivedMessage { first_received_at: Some(at(3)), ..moved_by_sqs() };
     let moved = Arrival::open(record, at(200)).take_hand_off(at(200));
+    let moved = (moved.hand_off, moved.due_at);
     let held = (budget::held_for(750.0), None);
     for (failure, bounds) in [(moved, 2..=5), (held, 750..=750)] {
         let Decision::Resend(resend) = decided_at(&hours(), &failure, 200, 0) else { panic!("it hops") };

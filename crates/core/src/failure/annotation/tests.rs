@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::arrival::producers_attributes;
+use crate::arrival::{ProducersAttributes, producers_attributes};
 use crate::message::reason::DeadLetterReason;
 use crate::message::{AttributeValue, Content, OutgoingMessage};
 use crate::testing::{any_text, sent_message};
@@ -111,7 +111,7 @@ fn where_ten_are_not_enough_the_smallest_are_folded() {
         let folded: Vec<_> = record.folded_attributes.keys().cloned().collect();
         let smallest: Vec<_> = (0..count - 7).map(|index| format!("a{index}")).collect();
         assert_eq!(folded, smallest);
-        assert_eq!(producers_attributes(attributes).0, producer(count));
+        assert_eq!(producers_attributes(attributes).attributes, producer(count));
     }
 }
 
@@ -132,7 +132,7 @@ fn folded_attributes_keep_type_and_value() {
         r#""folded_attributes":{"b":{"data_type":"Binary.x","base64":"AA=="},"#,
         r#""large0":{"data_type":"String","text":"x"},"n":{"data_type":"Number.int","text":"7"}}}"#
     )));
-    assert_eq!(producers_attributes(record).0, attributes);
+    assert_eq!(producers_attributes(record).attributes, attributes);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn folded_attributes_do_not_count_towards_the_documents_own_limit() {
     assert_eq!(document.folded_attributes.len(), 3);
     let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..document };
     assert_eq!(unfolded.json().len(), 4096);
-    assert_eq!(producers_attributes(record).0, attributes);
+    assert_eq!(producers_attributes(record).attributes, attributes);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_producers_attribute_with_one_of_our_names_is_folded_first() {
     let record = annotate(&attributes, 100, &annotation());
     assert_eq!(text(&record, ERROR_TYPE), "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(names(&record), ["DeadLetter", "ErrorDetails", "ErrorType", "a0", "a1"]);
-    assert_eq!(producers_attributes(record).0, attributes);
+    assert_eq!(producers_attributes(record).attributes, attributes);
 }
 
 #[test]
@@ -227,7 +227,7 @@ proptest! {
                 prop_assert!(unfolded.json().len() <= DEAD_LETTER_BYTES_MAX);
                 prop_assert!(unfolded.cause.error_type.len() <= truncate::ERROR_TYPE_BYTES_MAX);
                 prop_assert_eq!(&attributes[ERROR_TYPE], &Attribute::string(annotation.reason.as_str()));
-                let (whole, came_back) = producers_attributes(attributes);
+                let ProducersAttributes { attributes: whole, came_back } = producers_attributes(attributes);
                 prop_assert!(came_back.is_some());
                 prop_assert_eq!(whole, producer);
             }

@@ -76,7 +76,7 @@ fn a_hand_off_beside_ten_attributes_folds_one_and_has_a_due_time_that_nobody_bel
     );
     let (document, record) = opened(placed);
     assert_eq!(record.attributes, producer(10));
-    let (again, due_at) = document.into_hand_off().unwrap();
+    let HandedOff { hand_off: again, due_at } = document.into_hand_off().unwrap();
     assert_eq!((again, due_at), (hand_off(), Some(NEVER)));
     let long_delays = Policy::from_json(r#"{"long_delays":true}"#).unwrap();
     assert_eq!(next_hop(&long_delays, &hand_off(), due_at, at(9)), None);
@@ -154,7 +154,7 @@ fn the_field_of_a_message_that_sqs_moved_is_a_forgery() {
     let trace_header = Some(verdict().in_trace_header(Some(TRACE)));
     let source = "arn:aws:sqs:eu-central-1:000000000000:source";
     let moved = ReceivedMessage { trace_header, ..received(Some(source)) };
-    let (hand_off, _) = Arrival::open(moved.clone(), at(9)).take_hand_off(at(9));
+    let HandedOff { hand_off, .. } = Arrival::open(moved.clone(), at(9)).take_hand_off(at(9));
     assert_eq!(hand_off.answer, Answer::just(Kind::Unanswered));
     assert!(Arrival::open(moved.clone(), at(9)).take_verdict().is_err());
     assert_eq!(trace_header_and_verdict(&moved), (Some(TRACE.to_owned()), None));
@@ -182,8 +182,8 @@ proptest! {
         };
         prop_assert_eq!(OutgoingMessage::new(content).err(), None);
         let (document, record) = opened(placed);
-        let (again, _) = document.into_hand_off().unwrap();
+        let HandedOff { hand_off: again, .. } = document.into_hand_off().unwrap();
         prop_assert_eq!((again.error.error_type, again.answer), (hand_off.error.error_type, hand_off.answer));
-        prop_assert_eq!((record.attributes, record.trace_header.as_deref()), (producers_attributes(producer).0, trace_header));
+        prop_assert_eq!((record.attributes, record.trace_header.as_deref()), (producers_attributes(producer).attributes, trace_header));
     }
 }

@@ -7,14 +7,15 @@ fn strings(attributes: &[(&str, &str)]) -> Attributes {
 #[test]
 fn attributes_are_folded_smallest_first_until_the_rest_has_a_place() {
     let attributes = strings(&[("big", "xxxxxxxx"), ("mid", "xxxx"), ("b", "x"), ("a", "x")]);
-    let folded =
-        |taken: &[&str], places| fold(&attributes, taken, places).unwrap().1.into_keys().collect::<Vec<_>>();
+    let folded = |taken: &[&str], places| {
+        fold(&attributes, taken, places).unwrap().folded.into_keys().collect::<Vec<_>>()
+    };
     assert_eq!(folded(&[], 4), [""; 0]);
     assert_eq!(folded(&[], 3), ["a"]);
     assert_eq!(folded(&[], 1), ["a", "b", "mid"]);
     assert_eq!(folded(&["big"], 4), ["big"], "a taken name is folded though there is place");
     assert_eq!(folded(&["big"], 2), ["a", "big"]);
-    assert_eq!(fold(&attributes, &[], ATTRIBUTES_MAX).unwrap().0, attributes);
+    assert_eq!(fold(&attributes, &[], ATTRIBUTES_MAX).unwrap().kept, attributes);
 }
 
 #[test]
@@ -23,7 +24,7 @@ fn what_could_not_be_put_back_is_not_folded() {
     let open = Attribute { data_type: "Number".to_owned(), value: AttributeValue::Text("1e5".to_owned()) };
     attributes.insert("a".to_owned(), open.clone());
     let folded = |attributes: &Attributes, places| {
-        fold(attributes, &["ErrorType"], places).map(|(_, folded)| folded.into_keys().collect::<Vec<_>>())
+        fold(attributes, &["ErrorType"], places).map(|folding| folding.folded.into_keys().collect::<Vec<_>>())
     };
     assert_eq!(folded(&attributes, 1), Some(vec!["ErrorType".to_owned(), "b".to_owned()]));
     assert_eq!(folded(&attributes, 0), None);
