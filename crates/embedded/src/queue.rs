@@ -30,12 +30,6 @@ pub(crate) struct Received {
     pub(crate) exhausted: Vec<Stored>,
 }
 
-/// A receipt handle: the message, and the receive of which it is.
-struct Handle {
-    key: Key,
-    nonce: u64,
-}
-
 /// The state of one queue.
 #[derive(Debug)]
 pub(crate) struct QueueState {
