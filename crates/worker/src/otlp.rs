@@ -58,7 +58,7 @@ impl SpanExport {
             // On a thread of its own: the pollers share one, and 8,192 spans take milliseconds to encode.
             let (encoder, functions) = (exporter.clone(), Arc::clone(&functions));
             let taken = spawn_blocking(move || take_ended(&encoder, &functions)).await;
-            let Ok(Some(EndedSpans { request, dropped })) = taken else { continue };
+            let Ok(Some(Export { request, dropped })) = taken else { continue };
             let lost = match exporter.post(request).await {
                 Err(error) => format!("spans were not exported: {error}"),
                 Ok(()) if dropped > 0 => format!("{dropped} spans had no room and are lost"),
@@ -85,15 +85,15 @@ impl RunningExport {
     }
 }
 
-/// The spans that have ended since the last export.
-struct EndedSpans {
+/// A request with the spans that have ended since the last one.
+struct Export {
     request: Vec<u8>,
     /// The number of those that had no room.
     dropped: u64,
 }
 
 /// `None` if none has ended.
-fn take_ended(exporter: &Exporter, functions: &[Traced]) -> Option<EndedSpans> {
+fn take_ended(exporter: &Exporter, functions: &[Traced]) -> Option<Export> {
     let (mut all, mut all_dropped) = (Vec::new(), 0);
     for (function, observer) in functions {
         let EndedSpans { mut spans, dropped } = observer.tracer().map(Tracer::take).unwrap_or_default();
@@ -106,7 +106,7 @@ fn take_ended(exporter: &Exporter, functions: &[Traced]) -> Option<EndedSpans> {
     if all.is_empty() {
         return None;
     }
-    Some(EndedSpans { request: exporter.encode(all), dropped: all_dropped })
+    Some(Export { request: exporter.encode(all), dropped: all_dropped })
 }
 
 #[cfg(test)]
