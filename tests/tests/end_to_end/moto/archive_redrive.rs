@@ -65,6 +65,8 @@ impl Case {
             json!({ "Effect": "Allow", "Action": "s3:GetObject", "Resource": format!("{bucket}/prod/*") }),
             json!({ "Effect": "Allow", "Action": ["sqs:GetQueueUrl", "sqs:GetQueueAttributes", "sqs:SendMessage"],
                     "Resource": source }),
+            // Needs no right at AWS ("GetCallerIdentity", AWS Security Token Service API Reference); moto wants one.
+            json!({ "Effect": "Allow", "Action": "sts:GetCallerIdentity", "Resource": "*" }),
         ];
         self.account.allow("Operator", &statements).await;
     }
