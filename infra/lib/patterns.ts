@@ -61,7 +61,7 @@ function* patterns(schema: unknown, pointer: string, isMap: boolean): Generator<
 }
 
 function escaped(name: string): string {
-  return name.replaceAll('~', '~0').replaceAll('/', '~1');
+  return name.replace(/~/g, '~0').replace(/\//g, '~1');
 }
 
 function patternProblem(pattern: string): string | undefined {
