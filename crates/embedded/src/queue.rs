@@ -311,6 +311,6 @@ impl QueueState {
 /// A receipt handle, parsed.
 struct Handle {
     key: Key,
-    /// Of the receive.
+    /// The number of the receive.
     nonce: u64,
 }

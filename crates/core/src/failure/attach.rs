@@ -124,7 +124,7 @@ fn wire<'a>(
 /// Members that can be dropped together once the texts are gone. The receiver fills in what the message itself has.
 #[derive(Clone, Copy, Debug)]
 enum Droppable {
-    /// Of a later version, or for people.
+    /// Members of a later version, or for people.
     UnknownFunctionAndLastAttempt,
     StageAndSourceQueue,
     /// In a verdict: the decision has been made.
