@@ -84,7 +84,7 @@ fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
 
 impl RunReport {
     /// The counts of messages and events.
-    pub(crate) fn of(tracker: &Tracker, events: &EventCounts, waiting: u64) -> Self {
+    pub(crate) fn new(tracker: &Tracker, events: &EventCounts, waiting: u64) -> Self {
         Self {
             sent: tracker.total_sent(),
             processed: tracker.total_processed(),

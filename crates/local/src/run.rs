@@ -133,7 +133,7 @@ async fn run_on<S: QueueService, C: Clock>(
         seconds: (end.unwrap_or(started) - started).as_seconds_f64(),
         is_virtual: backend.is_virtual,
         requests,
-        ..RunReport::of(&tracker, &events.counts(), waiting)
+        ..RunReport::new(&tracker, &events.counts(), waiting)
     })
 }
 

@@ -169,7 +169,7 @@ pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Failure
 pub fn claim_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> Result<(), Failure> {
     for path in backups.iter().skip(1) {
         let journal = Journal::open(&journal_of_redrive(path), id, from, to);
-        journal.map_err(JournalError::of_a_file)?;
+        journal.map_err(JournalError::for_file)?;
     }
     Ok(())
 }

@@ -109,7 +109,7 @@ impl RedriveTask<'_> {
 
     /// A file has no other journal to name.
     fn explain(&self, error: JournalError) -> JournalError {
-        if self.from.lines().is_some() { error.of_a_file() } else { error }
+        if self.from.lines().is_some() { error.for_file() } else { error }
     }
 
     fn engine(&self) -> Redrive<'_, DeadLetters, SqsQueue, SystemClock> {

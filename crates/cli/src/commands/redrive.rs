@@ -134,7 +134,7 @@ fn check_not_sent_as_backup(arguments: &Arguments) -> Result<(), Failure> {
 fn sent_before(arguments: &Arguments, from: &DeadLetters) -> Result<Option<Journal>, Failure> {
     let Some(file) = arguments.regular_file() else { return Ok(None) };
     let path = arguments.journal.clone().unwrap_or_else(|| journal_of_redrive(file));
-    let journal = Journal::read_of_source(&path, from.name_in_journal()).map_err(JournalError::of_a_file)?;
+    let journal = Journal::read_of_source(&path, from.name_in_journal()).map_err(JournalError::for_file)?;
     let unknown = journal.as_ref().map_or(0, |journal| journal.counts().unknown);
     if unknown > 0 {
         let messages = counted(unknown, "message");

@@ -106,7 +106,7 @@ impl Observer for Seen {
 }
 
 impl Notices<Topic> {
-    fn of_a_topic() -> Self {
+    fn with_topic() -> Self {
         let about = About { deployment: "final-dlq".to_owned(), source: "--queue final-dlq".to_owned() };
         Self::new(Topic::default(), about)
     }
@@ -129,7 +129,7 @@ impl Notices<Topic> {
 
 #[test]
 fn a_cause_beyond_the_bound_replaces_the_one_that_was_announced_longest_ago() {
-    let notices = Notices::of_a_topic();
+    let notices = Notices::with_topic();
     assert_eq!(notices.notify_of(1..2, 0), ["cause-00001 published"]);
     assert_eq!(notices.notify_of((0..1).chain(2..CAUSES_MAX), 1).len(), CAUSES_MAX - 1);
     assert_eq!(notices.notify_of(CAUSES_MAX..CAUSES_MAX + 1, 2), ["cause-10000 published"]);
@@ -141,7 +141,7 @@ fn a_cause_beyond_the_bound_replaces_the_one_that_was_announced_longest_ago() {
 
 #[test]
 fn a_refused_notice_is_not_dropped_for_a_cause_beyond_the_bound() {
-    let notices = Notices::of_a_topic();
+    let notices = Notices::with_topic();
     notices.notifier.is_closed.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(notices.notify_of(0..CAUSES_MAX, 0), ["cause-00000 refused: NotFound"]);
     let beyond = CAUSES_MAX..CAUSES_MAX + 2;
@@ -154,7 +154,7 @@ fn a_refused_notice_is_not_dropped_for_a_cause_beyond_the_bound() {
 /// Another batch may have filled the memory while the notice was under way.
 #[test]
 fn a_refused_notice_of_a_cause_that_was_forgotten_meanwhile_is_due_again() {
-    let notices = Notices::of_a_topic();
+    let notices = Notices::with_topic();
     lock(&notices.memory).postpone([notice(1)].into_iter());
     assert_eq!(lock(&notices.memory).take_due(at(2)), [notice(1)]);
 }

@@ -1,7 +1,7 @@
 //! The parts that `visibility` and `ordered` share: a failed message stays on its queue, so no other function sees it, and
 //! the message-processor decides.
 
-use super::on_failure::{GivenUp, Rules};
+use super::on_failure::{GivenUp, Rules, Unsent};
 use crate::accepted::FailedMessage;
 use crate::deliver::{Hiding, until};
 use crate::events::Event;
@@ -27,21 +27,21 @@ pub(super) trait StaysOnQueue: Rules {
     }
 }
 
-/// The decisions on the failed messages of a batch.
-#[derive(Debug, Default)]
+/// The ways on for the messages of a batch.
+#[derive(Debug)]
 pub(super) struct Decided {
     pub(super) hidings: Vec<Hiding>,
     pub(super) given_up: Vec<GivenUp>,
 }
 
-/// Decides on each message.
+/// Decides on each failed message.
 pub(super) fn decide_all(
     strategy: &impl StaysOnQueue,
     policy: &Policy,
-    failed: Vec<FailedMessage>,
+    Unsent { failed, given_up }: Unsent,
     now: Timestamp,
 ) -> Decided {
-    let mut decided = Decided::default();
+    let mut decided = Decided { hidings: Vec::with_capacity(failed.len()), given_up };
     for message in failed {
         let retries_made = strategy.retries_made(&message.accepted);
         match strategy.decide(policy, &message, now) {

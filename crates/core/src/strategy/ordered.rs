@@ -123,10 +123,8 @@ impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
         context: &SendContext<'_, Q, C, O>,
         unsent: Unsent,
     ) -> Vec<Confirmed> {
-        let Unsent { failed, mut given_up } = unsent;
         let now = context.outbox.now();
-        let Decided { hidings, given_up: newly } = decide_all(self, context.policy, failed, now);
-        given_up.extend(newly);
+        let Decided { hidings, given_up } = decide_all(self, context.policy, unsent, now);
         let Ends { verdicts, notices } = self.sort_ends(given_up, now);
         let block = async {
             if let Some(blocked) = &self.blocked {
@@ -134,7 +132,7 @@ impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
             }
         };
         let ((), (), verdicts) =
-            join!(context.outbox.hide(&self.source_queue, hidings), block, context.send_verdicts(verdicts),);
+            join!(context.outbox.hide(&self.source_queue, hidings), block, context.send_verdicts(verdicts));
         // Not before: a message whose verdict was refused comes back, and its attempts must not start from zero.
         verdicts.iter().for_each(|given_up| self.forget(given_up.sqs_message_id()));
         verdicts

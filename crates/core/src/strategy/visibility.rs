@@ -74,10 +74,8 @@ impl<Q: QueueSender + VisibilityControl> Visibility<Q> {
         context: &SendContext<'_, Q, C, O>,
         unsent: Unsent,
     ) -> Vec<Confirmed> {
-        let Unsent { failed, mut given_up } = unsent;
-        let decided = decide_all(self, context.policy, failed, context.outbox.now());
-        let Decided { hidings, given_up: newly } = decided;
-        given_up.extend(newly);
+        let now = context.outbox.now();
+        let Decided { hidings, given_up } = decide_all(self, context.policy, unsent, now);
         let ((), verdicts) =
             join!(context.outbox.hide(&self.source_queue, hidings), context.send_verdicts(given_up));
         verdicts

@@ -195,7 +195,7 @@ fn what_is_hidden_for_longer_stays_hidden_and_what_is_given_back_comes_out_again
 
 /// An audit of an archive must not call itself complete without them.
 #[test]
-fn what_could_not_be_read_into_a_file_counts_as_unreadable_beside_its_bad_lines() {
+fn objects_left_out_of_a_file_count_as_unreadable_beside_its_bad_lines() {
     let content = archived(&foreign("x", 1)) + "no\n";
     let queue = queue_of(content.as_bytes()).with_unreadable(["one", "another"].map(str::to_owned));
     let (found, coverage) = read(&queue);

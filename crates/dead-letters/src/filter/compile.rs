@@ -35,7 +35,7 @@ pub(super) fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<Just
     // Left out in both places: a name may be defined in jq itself, or built in.
     let loader = Loader::new(definitions.filter(|definition| !REFUSED.contains(&definition.name)));
     let modules = loader.load(arena, File { code, path: () });
-    let modules = modules.map_err(|errors| wrong(first(errors, |error| of_loading(code, error))))?;
+    let modules = modules.map_err(|errors| wrong(first(errors, |error| for_load_error(code, error))))?;
     let functions = functions.filter(|(name, ..)| !REFUSED.contains(name));
     Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
         wrong(first(errors, |undefined| {
@@ -67,7 +67,7 @@ fn first<'s, E>(
     errors.into_iter().find_map(|(_, error)| mistake(error))
 }
 
-fn of_loading<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<Mistake<'s>> {
+fn for_load_error<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<Mistake<'s>> {
     let expected = |at, what: &str| Mistake { at, reason: format!("expected {what}") };
     match error {
         load::Error::Io(_) => Some(Mistake { at: code, reason: "modules cannot be loaded".to_owned() }),

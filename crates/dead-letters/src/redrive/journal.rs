@@ -84,7 +84,7 @@ impl JournalError {
 
     /// The error for a redrive from a file, whose only journal this is: with another one all would be sent again.
     #[must_use]
-    pub fn of_a_file(self) -> Self {
+    pub fn for_file(self) -> Self {
         let Some(to) = &self.to_other else { return self };
         let reason = format!(
             "belongs to another redrive, to {to}, and only it says what of the file was sent: finish that redrive, where it \
@@ -138,7 +138,7 @@ impl Journal {
     pub fn read_of_source(path: &Path, source: &str) -> Result<Option<Self>, JournalError> {
         Self::read_if(path, |first| match first {
             Entry::Plan { from, .. } if from == source => Ok(()),
-            _ => Err(of_another(path, first)),
+            _ => Err(other_redrive(path, first)),
         })
     }
 
@@ -355,10 +355,10 @@ impl Journal {
 
 /// Refuses the journal of another plan, which its first entry names.
 fn check_plan(path: &Path, first: &Entry, plan: &Entry) -> Result<(), JournalError> {
-    if first == plan { Ok(()) } else { Err(of_another(path, first)) }
+    if first == plan { Ok(()) } else { Err(other_redrive(path, first)) }
 }
 
-fn of_another(path: &Path, first: &Entry) -> JournalError {
+fn other_redrive(path: &Path, first: &Entry) -> JournalError {
     let reason =
         "belongs to another redrive (other queues, selection or edit); name another file with --journal";
     let to_other = match first {
