@@ -9,6 +9,7 @@ use crate::handler::Message;
 use crate::message::Form;
 use crate::message::envelope::with_metadata;
 use crate::message::metadata::{Metadata, RetryMetadata};
+use crate::message::outage::Outage;
 use crate::message::plain::Plain;
 use crate::message::reason::GiveUp;
 use crate::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
@@ -36,7 +37,7 @@ enum Place {
 /// An outage of the target, as a held message reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportedOutage {
-    pub since: Timestamp,
+    pub outage: Outage,
     /// When the message was sent.
     pub reported_at: Timestamp,
 }
@@ -119,6 +120,7 @@ impl Accepted {
             form: &self.form,
             retry_attempt,
             redrive_generation: self.metadata.generation(),
+            held_seconds: self.held_seconds(),
             attributes: match &self.place {
                 Place::Envelope(_) => attributes,
                 Place::Plain(plain) => &plain.attributes,
@@ -147,8 +149,8 @@ impl Accepted {
     #[must_use]
     pub fn outage(&self) -> Option<ReportedOutage> {
         let reported_at = self.record().sent_at;
-        let since = self.metadata.holds.outage_since(self.arrival.origin, reported_at)?;
-        Some(ReportedOutage { since, reported_at })
+        let outage = self.metadata.holds.outage(self.arrival.origin, reported_at)?;
+        Some(ReportedOutage { outage, reported_at })
     }
 
     /// The receipt of its record, once its target has processed it.

@@ -3,6 +3,7 @@
 pub mod backoff;
 pub mod breaker;
 mod budget;
+mod call_outcome;
 mod due;
 mod on_queue;
 
@@ -18,10 +19,12 @@ use crate::message::reason::DeadLetterReason;
 use crate::message::reason::GiveUp;
 use crate::message::schema::Rewritten;
 use crate::policy::{Globs, Immediate, Policy};
+pub(crate) use budget::check_holds;
 pub use budget::{Budget, may_be_held};
-use budget::{check_redrives, hold_delay, redrive_delay};
+use budget::{HoldTimes, check_redrives, hold_delay, redrive_delay};
+pub use call_outcome::{CallOutcome, call_outcome};
 use due::FlooredBackoff;
-pub(crate) use due::{AgeLimit, DueTime, check_age, check_attempts};
+pub(crate) use due::{ARRIVAL, AgeLimit, DueTime, check_age, check_attempts};
 pub(crate) use on_queue::not_retained;
 pub use on_queue::{Attempts, QueueTimes, decide_on_queue};
 
@@ -114,12 +117,14 @@ pub(crate) fn retryable_kind(policy: &Policy, error_type: &str, kind: Kind) -> R
 /// The budget for the next re-send, unless it is used up.
 fn available_budget(policy: &Policy, failed: &FailedMessage, kind: Kind) -> Result<Budget, GiveUp> {
     let before = failed.accepted.metadata();
-    let budget = Budget::of(policy, kind, before, held_seconds(failed));
+    let budget =
+        Budget::of(policy, kind, !failed.hand_off.error.was_not_called(), before, held_seconds(failed));
     match budget {
         Budget::Attempt => check_attempts(policy, before.max_attempts, before.retry_attempt)?,
         Budget::Redrive => check_redrives(policy, before)?,
+        Budget::Hold => check_holds(policy, held_seconds(failed))?,
         // Chosen only while there is some left.
-        Budget::Snooze | Budget::Hold => {}
+        Budget::Snooze => {}
     }
     Ok(budget)
 }
@@ -149,8 +154,12 @@ fn due_time(
         }
         Budget::Hold => {
             let left = limit.map(|limit| until(now, limit.at));
-            let delay = hold_delay(policy, answer.retry_after_seconds, held_seconds(failed), left);
-            DueTime::from_now(delay, now)
+            let times = HoldTimes {
+                asked_seconds: answer.retry_after_seconds,
+                held_seconds: held_seconds(failed),
+                left,
+            };
+            DueTime::from_now(hold_delay(policy, times, now), now)
         }
         // The time that SQS waited before it moved the message is not part of its delay.
         Budget::Redrive => DueTime::from_now(redrive_delay(before.redrives_since_answer() + 1, key), now),
@@ -186,6 +195,7 @@ fn retry_metadata(
         snooze_count: before.snooze_count,
         redrive_generation: before.redrive_generation,
         held_since: None,
+        outage_failures: 0,
         held_seconds: held_before.min(HELD_SECONDS_MAX),
         redrive_count: before.redrive_count,
         redrive_count_at_answer: before.redrive_count - redrives_unanswered,
@@ -196,10 +206,11 @@ fn retry_metadata(
         Budget::Snooze => metadata.snooze_count += 1,
         Budget::Redrive => metadata.redrive_count = (before.redrive_count + 1).min(REDRIVES_MAX),
         Budget::Hold => {
-            let since = before.holds.since(delivery.origin, delivery.sent_at);
             // A target that is only busy is not down.
             if error.error_type != RATE_LIMITED {
-                metadata.held_since = Some(since.unwrap_or(delivery.failed_at(now)));
+                let outage = hand_off.outage;
+                metadata.held_since = Some(outage.map_or(delivery.failed_at(now), |outage| outage.since));
+                metadata.outage_failures = outage.map_or(0, |outage| outage.first_failures.into());
             }
             metadata.held_seconds = (held_before + u32::from(due.delay.get())).min(HELD_SECONDS_MAX);
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub use attach::{Attached, FAILURE_BYTES_MAX};
 pub(crate) use attach::{SplitTraceHeader, split_trace_header};
-pub use hold::{Hold, HoldReason};
+pub use hold::{Hold, HoldReason, Outage};
 use strum::{IntoStaticStr, VariantArray};
 pub(crate) use wire::RawFailure;
 
@@ -52,6 +52,8 @@ pub struct HandOff {
     pub answer: Answer,
     /// The delivery that failed.
     pub delivery: Delivery,
+    /// The outage that the message is held for.
+    pub outage: Option<Outage>,
     /// Preserved unchanged.
     pub unknown: UnknownMembers,
 }
@@ -186,34 +188,35 @@ impl HandOff {
     /// A message that a handler failed.
     #[must_use]
     pub fn of_handler(error: &HandlerError, delivery: Delivery) -> Self {
-        let answer = Answer::of(error.kind);
-        Self { error: LastError::of(error), answer, delivery, unknown: UnknownMembers::default() }
+        Self::without_outage(LastError::of(error), Answer::of(error.kind), delivery)
     }
 
     /// A message that was not started before the deadline.
     #[must_use]
     pub fn not_started(delivery: Delivery) -> Self {
-        let error = LastError::new(NOT_STARTED, "");
-        Self { error, answer: Answer::just(Kind::NotStarted), delivery, unknown: UnknownMembers::default() }
+        Self::without_outage(LastError::new(NOT_STARTED, ""), Answer::just(Kind::NotStarted), delivery)
     }
 
     /// A message that was not called because its target is down or takes no more calls now.
     #[must_use]
     pub fn held(hold: Hold, delivery: Delivery) -> Self {
-        let since = rfc3339(hold.since);
+        let since = rfc3339(hold.outage.since);
         let (error_type, why) = match hold.reason {
             HoldReason::Down => (CIRCUIT_OPEN, "the target has been down since"),
-            HoldReason::RateLimited => (RATE_LIMITED, "the target has refused calls since"),
+            HoldReason::NotNow | HoldReason::RateLimited => {
+                (RATE_LIMITED, "the target has refused calls since")
+            }
         };
         let error = LastError::new(error_type, &format!("not called: {why} {since}"));
-        Self { error, answer: Answer::held(hold), delivery, unknown: UnknownMembers::default() }
+        let hand_off = Self::without_outage(error, Answer::held(hold), delivery);
+        Self { outage: Some(hold.outage), ..hand_off }
     }
 
-    /// A message whose own call found the target down or busy. It has the call's error, but is held: the call spends no
-    /// attempt.
+    /// A message whose own call was told "not now", or met an outage. It has the call's error, but is held: the call spends
+    /// no attempt.
     #[must_use]
     pub fn held_after_call(error: &HandlerError, hold: Hold, delivery: Delivery) -> Self {
-        Self { answer: Answer::held(hold), ..Self::of_handler(error, delivery) }
+        Self { answer: Answer::held(hold), outage: Some(hold.outage), ..Self::of_handler(error, delivery) }
     }
 
     /// A message that nobody answered for; `details` is all that is known.
@@ -236,8 +239,11 @@ impl HandOff {
     /// A message that failed for an unknown reason.
     #[must_use]
     pub fn unexplained(details: &str, delivery: Delivery) -> Self {
-        let error = LastError::new(REDRIVE, details);
-        Self { error, answer: Answer::just(Kind::Transient), delivery, unknown: UnknownMembers::default() }
+        Self::without_outage(LastError::new(REDRIVE, details), Answer::just(Kind::Transient), delivery)
+    }
+
+    pub(crate) fn without_outage(error: LastError, answer: Answer, delivery: Delivery) -> Self {
+        Self { error, answer, delivery, outage: None, unknown: UnknownMembers::default() }
     }
 }
 
@@ -258,7 +264,7 @@ impl Failure {
 }
 
 impl From<HandOff> for Failure {
-    fn from(HandOff { error, answer, delivery, unknown }: HandOff) -> Self {
+    fn from(HandOff { error, answer, delivery, unknown, .. }: HandOff) -> Self {
         Self { error, answer: Some(answer), delivery, attempts: None, unknown }
     }
 }
@@ -332,7 +338,7 @@ impl Document {
             Self::Verdict(Verdict { case, .. }) => {
                 let Failure { error, answer, delivery, unknown, .. } = case?.failure;
                 let answer = answer.unwrap_or_else(|| Answer::just(Kind::Transient));
-                Some(HandOff { error, answer, delivery, unknown }.into())
+                Some(HandOff { error, answer, delivery, outage: None, unknown }.into())
             }
         }
     }

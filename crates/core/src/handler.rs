@@ -89,6 +89,8 @@ pub struct Message<'a> {
     pub retry_attempt: u32,
     /// Number of times it was sent back from the final DLQ.
     pub redrive_generation: u32,
+    /// Seconds for which redeliver has held it, because its target took no calls.
+    pub held_seconds: u32,
     /// The producer's message attributes.
     pub attributes: &'a Attributes,
 }
@@ -249,9 +251,16 @@ mod tests {
 
     fn data(body: &str) -> Result<BTreeMap<String, String>, HandlerError> {
         let attributes = Attributes::new();
-        let (form, retry_attempt, redrive_generation) = (&Form::Envelope, 0, 0);
-        Message { body, message_id: "", form, retry_attempt, redrive_generation, attributes: &attributes }
-            .data()
+        let message = Message {
+            body,
+            message_id: "",
+            form: &Form::Envelope,
+            retry_attempt: 0,
+            redrive_generation: 0,
+            held_seconds: 0,
+            attributes: &attributes,
+        };
+        message.data()
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod folding;
 mod form;
 pub mod metadata;
 pub mod origin;
+pub mod outage;
 mod outgoing;
 pub mod packing;
 pub mod plain;

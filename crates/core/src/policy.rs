@@ -89,7 +89,7 @@ pub struct Globs(Vec<WildMatch>);
 
 impl Globs {
     /// Built-in globs.
-    fn of(globs: &[&str]) -> Self {
+    pub(crate) fn of(globs: &[&str]) -> Self {
         Self(globs.iter().map(|glob| WildMatch::new(glob)).collect())
     }
 

@@ -53,6 +53,7 @@ async fn main() -> ExitCode {
         form: &Form::Envelope,
         retry_attempt: 0,
         redrive_generation: 0,
+        held_seconds: 0,
         attributes: &std::collections::BTreeMap::new(),
     };
     println!("{:?}", Charge.handle(&message).await);

@@ -4,9 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use redeliver_core::accepted::{Accepted, ReportedOutage};
-use redeliver_core::decide::breaker::{
-    Breaker, CallOutcome, Caller, Change, Hold, Key, Patience, Permission, Permit, call_outcome,
-};
+use redeliver_core::decide::breaker::{Breaker, Caller, Change, Hold, Key, Patience, Permission, Permit};
+use redeliver_core::decide::{CallOutcome, call_outcome};
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::handler::HandlerError;
@@ -59,8 +58,8 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         let Some(mut breaker) = self.breaker.lock() else { return };
         for message in accepted {
             let recent = message.outage().filter(|outage| until(outage.reported_at, now) < HELD_MOMENTS_AGO);
-            if let Some(ReportedOutage { since, reported_at }) = recent {
-                breaker.learn(self.caller(message), since, reported_at, now);
+            if let Some(ReportedOutage { outage, reported_at }) = recent {
+                breaker.learn(self.key(message), outage, reported_at, now);
             }
         }
     }
@@ -70,6 +69,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
             message_id: accepted.metadata().message_id,
             key: self.key(accepted),
             failures: self.on_failure.failures(accepted),
+            held_seconds: self.on_failure.held_seconds(accepted, self.clock.now()),
         }
     }
 
@@ -99,18 +99,13 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// True if the error may be an outage, or is a refusal.
-    pub(super) fn is_trouble(&self, error: &HandlerError) -> bool {
-        call_outcome(&self.policy, error) != CallOutcome::Answer
-    }
-
     /// The hold of a message whose own call met this error; `None` if the call spends an attempt.
     fn hold(&self, accepted: &Accepted, error: &HandlerError) -> Option<Hold> {
         let met = call_outcome(&self.policy, error);
         self.breaker.lock()?.hold(self.caller(accepted), met, self.clock.now())
     }
 
-    /// Holds the message if its call opened the circuit, or if a busy target refused it: it spends no attempt then.
+    /// Holds the message, without spending an attempt, if its call was told "not now" or met an outage.
     pub(super) fn held_or_failed(&self, accepted: &Accepted, error: HandlerError) -> Outcome {
         match self.hold(accepted, &error) {
             Some(hold) => Outcome::Held { hold, error: Some(error) },
@@ -118,11 +113,11 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// Records an outcome. Returns true if the call met an outage and its message may be held.
+    /// Records an outcome. Returns true if the message may be held.
     fn record(&self, permit: Permit, error: Option<&HandlerError>) -> bool {
         let Some(mut breaker) = self.breaker.lock() else { return false };
         let met = error.map_or(CallOutcome::Answer, |error| call_outcome(&self.policy, error));
-        let may_be_held = permit.may_be_held() && error.is_some_and(|error| self.is_trouble(error));
+        let may_be_held = permit.may_be_held(met);
         let change = breaker.record(permit, met, self.clock.now());
         drop(breaker);
         if let Some(change) = change {
@@ -134,9 +129,10 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
 }
 
 impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
-    /// True if the message may be held when its call opens the circuit.
-    pub(super) fn may_be_held(&self) -> bool {
-        self.permit.as_ref().is_some_and(Permit::may_be_held)
+    /// True if the message may be held when its call is cut off and the circuit is open.
+    pub(super) fn may_be_held_if_cut_off(&self) -> bool {
+        let met = call_outcome(&self.processor.policy, &timeout());
+        self.permit.as_ref().is_some_and(|permit| permit.may_be_held(met))
     }
 
     /// True if it checks if the target is back.
@@ -147,10 +143,10 @@ impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
     /// Records the outcome of the call.
     pub(super) fn record(mut self, met: Result<(), HandlerError>) -> Outcome {
         let permit = self.permit.take();
-        let met_outage = permit.is_some_and(|permit| self.processor.record(permit, met.as_ref().err()));
+        let may_be_held = permit.is_some_and(|permit| self.processor.record(permit, met.as_ref().err()));
         match met {
             Ok(()) => Outcome::Success,
-            Err(error) if met_outage => Outcome::Outage(error),
+            Err(error) if may_be_held => Outcome::Trouble(error),
             Err(error) => Outcome::Failure(error),
         }
     }

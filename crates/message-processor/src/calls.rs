@@ -126,7 +126,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 };
                 return Ok((accepted.into_receipt().confirm(), processed));
             }
-            Outcome::Failure(error) | Outcome::Outage(error) => {
+            Outcome::Failure(error) | Outcome::Trouble(error) => {
                 (HandOff::of_handler(error, delivery()), error.error_type.loggable().into_owned())
             }
             Outcome::Held { hold, error: None } => {
@@ -139,7 +139,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             }
             Outcome::NotStarted => (HandOff::not_started(delivery()), NOT_STARTED.to_owned()),
         };
-        if let Outcome::Failure(_) | Outcome::Outage(_) | Outcome::Held { error: Some(_), .. } = call.outcome
+        if let Outcome::Failure(_) | Outcome::Trouble(_) | Outcome::Held { error: Some(_), .. } = call.outcome
         {
             hand_off.error = hand_off.error.of_function(self.handler.function());
         }
@@ -167,7 +167,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         // For this delivery only: an immediate retry is not written to the message, and spends nothing.
         let mut made = 0;
         loop {
-            let (Outcome::Failure(error) | Outcome::Outage(error)) = &outcome else { return outcome };
+            let (Outcome::Failure(error) | Outcome::Trouble(error)) = &outcome else { return outcome };
             // Checked for each error: the last call may have met one that is not a blip.
             let again = immediate_retries(&self.policy, error).filter(|again| made < again.max_attempts);
             let Some(again) = again.filter(|again| self.clock.now() + again.delay < end) else {

@@ -11,11 +11,12 @@ use redeliver_core::message::Timestamp;
 pub(super) enum Outcome {
     Success,
     Failure(HandlerError),
-    /// A failure that may be an outage: the message is held if the circuit is open when all calls have ended.
-    Outage(HandlerError),
+    /// A failure that says "not now", or that may be an outage: then the message is held if the circuit is open when all
+    /// calls have ended.
+    Trouble(HandlerError),
     /// The calls' end came before it was started.
     NotStarted,
-    /// The message was not called, or its own call found the target down or busy.
+    /// The message was not called, or its own call was told "not now" or met an outage.
     Held {
         hold: Hold,
         error: Option<HandlerError>,
@@ -58,7 +59,7 @@ pub(super) fn held_for<'a>(
     outcomes: impl Iterator<Item = &'a Outcome> + Clone,
 ) -> Option<HeldMessages> {
     let since = outcomes.filter_map(|outcome| match outcome {
-        Outcome::Held { hold, .. } if hold.reason == reason => Some(hold.since),
+        Outcome::Held { hold, .. } if hold.reason == reason => Some(hold.outage.since),
         _ => None,
     });
     let count = u32::try_from(since.clone().count()).unwrap_or(u32::MAX);

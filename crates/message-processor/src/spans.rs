@@ -114,7 +114,7 @@ fn describe<'a>(span: &mut Span<'a>, accepted: &Accepted, call: &'a Call, retry_
     }
     let (verdict, error) = match &call.outcome {
         Outcome::Success => ("processed", None),
-        Outcome::Failure(error) | Outcome::Outage(error) => {
+        Outcome::Failure(error) | Outcome::Trouble(error) => {
             (Answer::of(error.kind).kind().as_str(), Some(error))
         }
         Outcome::Held { error, .. } => ("held", error.as_ref()),

@@ -97,7 +97,8 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
             }
             match self.processor.ask(&self.accepted[index], patience) {
                 Asked::Call(permitted) => {
-                    let (since, may_be_held) = (self.processor.clock.now(), permitted.may_be_held());
+                    let (since, may_be_held) =
+                        (self.processor.clock.now(), permitted.may_be_held_if_cut_off());
                     self.slots[index] = Slot::Running { since, may_be_held };
                     self.order.starts(index);
                     pass.groups.extend(group);
@@ -135,13 +136,13 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
     fn call_of(&mut self, index: usize, slot: Slot, now: Timestamp) -> Call {
         let accepted = &self.accepted[index];
         match slot {
-            Slot::Ended(Call { outcome: Outcome::Outage(error), started, seconds }) => {
+            Slot::Ended(Call { outcome: Outcome::Trouble(error), started, seconds }) => {
                 Call { outcome: self.processor.held_or_failed(accepted, error), started, seconds }
             }
             Slot::Ended(call) => call,
             Slot::Running { since, may_be_held } => {
                 let error = timeout();
-                let outcome = if may_be_held && self.processor.is_trouble(&error) {
+                let outcome = if may_be_held {
                     self.processor.held_or_failed(accepted, error)
                 } else {
                     Outcome::Failure(error)

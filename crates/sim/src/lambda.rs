@@ -49,6 +49,7 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
             form: &Form::Envelope,
             retry_attempt: retry.map_or(0, |retry| retry.attempt),
             redrive_generation: 0,
+            held_seconds: 0,
             attributes: &Attributes::new(),
         };
         let Err(error) = self.handler.handle(&message).await else {

@@ -243,10 +243,10 @@ fn outcome(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Result<()
 }
 
 /// True for a status that blames the message itself. All other failures may pass (a redirect to a maintenance page, a
-/// rotated key); giving messages up for them would empty the queue into the final DLQ. docs/handlers.md has the reason
+/// rotated key, a route that a deployment lost); giving messages up for them would empty the queue into the final DLQ. docs/handlers.md has the reason
 /// for each status.
 fn is_permanent(status: StatusCode) -> bool {
-    let may_pass = matches!(status.as_u16(), 401 | 403 | 407 | 408 | 409 | 421 | 423 | 424 | 425 | 429);
+    let may_pass = matches!(status.as_u16(), 401 | 403..=405 | 407..=409 | 421 | 423..=425 | 429);
     status.is_client_error() && !may_pass
 }
 
@@ -264,12 +264,13 @@ async fn read_to_end(mut response: Response) {
 /// The outcome without a response. The error's own text is not used, since it may contain the URL, and so a key in its
 /// query.
 pub(super) fn no_response(error: &reqwest::Error) -> HandlerError {
-    if error.is_timeout() {
-        HandlerError::transient("Http.Timeout", "the target did not answer in time")
-    } else if error.is_connect() {
+    // First: a connection may time out, too, and no message is to blame for that.
+    if error.is_connect() {
         HandlerError::transient("Http.Connect", "no connection to the target")
+    } else if error.is_timeout() {
+        HandlerError::transient("Http.Timeout", "the target did not answer in time")
     } else {
-        HandlerError::transient("Http.Connect", "the connection to the target broke before its answer")
+        HandlerError::transient("Http.ConnectionLost", "the connection to the target broke before its answer")
     }
 }
 

@@ -141,12 +141,13 @@ fn tenant_id(group: Option<&str>) -> Result<&str, HandlerError> {
     }
 }
 
-/// The name of the execution: the same for all copies of an attempt, at most 45 of the 64 characters that Lambda
-/// allows. Each attempt has a name of its own, because Lambda answers the name of a failed execution with the old
-/// result ("Idempotency", AWS Lambda Developer Guide).
+/// The name of the execution: the same for all copies of an attempt, at most 53 of the 64 characters that Lambda
+/// allows. Each attempt, and each call after a hold, has a name of its own, because Lambda answers the name of a failed
+/// execution with the old result ("Idempotency", AWS Lambda Developer Guide).
 fn execution_name(message: &Message<'_>) -> String {
-    let Message { message_id, redrive_generation, retry_attempt, .. } = message;
-    format!("{message_id}-{redrive_generation}-{retry_attempt}")
+    let Message { message_id, redrive_generation, retry_attempt, held_seconds, .. } = message;
+    let hold = if *held_seconds > 0 { format!("-{held_seconds}") } else { String::new() };
+    format!("{message_id}-{redrive_generation}-{retry_attempt}{hold}")
 }
 
 /// The payload, which must be JSON: any other body becomes a JSON string.

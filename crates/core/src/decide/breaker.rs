@@ -26,13 +26,10 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::decide::backoff::{Key as JitterKey, spread};
-use crate::decide::classify;
-use crate::failure::{Answer, Kind};
-pub use crate::failure::{Hold, HoldReason};
-use crate::handler::{FailureKind, HandlerError};
+use crate::decide::call_outcome::CallOutcome;
+pub use crate::failure::{Hold, HoldReason, Outage};
 use crate::message::Timestamp;
-use crate::policy::Policy;
-use circuit::{Circuit, EndedOutage, PROBE_SECONDS_MAX, PROBE_SECONDS_MAX_OF_KEY, Verdict};
+use circuit::{Circuit, EndedOutage, PROBE_SECONDS_MAX, PROBE_SECONDS_MAX_OF_KEY, Report, State, Verdict};
 use evidence::nats;
 pub use keys::Key;
 use keys::Keys;
@@ -46,7 +43,7 @@ pub struct Breaker {
     clock: MomentClock,
     /// The target as a whole.
     target: Circuit,
-    /// Outages since the last answer, by key.
+    /// First calls that failed since the last answer, by key.
     run: Vec<(Option<Key>, u16)>,
     /// Circuits of the keys that had an outage or a refusal.
     keys: Keys,
@@ -69,6 +66,8 @@ pub struct Caller {
     /// Failed calls of this message. Only a message that never failed is evidence of an outage: any other may be the
     /// cause itself.
     pub failures: u32,
+    /// The time for which it was held before: the age of its own trouble.
+    pub held_seconds: u32,
 }
 
 impl Caller {
@@ -128,8 +127,8 @@ enum Reason {
     Up,
     /// A probe, to find out if the target is back.
     Probe(Scope),
-    /// The call is made in any state, and its failure spends an attempt: the message has reached its hold limit, or the
-    /// outage is no longer confirmed.
+    /// The call is made in any state, and a fault spends an attempt: the message has reached its hold limit, or the outage
+    /// is no longer confirmed.
     Regardless,
 }
 
@@ -143,7 +142,7 @@ enum Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CircuitsAnswer {
     Call,
-    /// Call, and let a failure spend an attempt.
+    /// Call, and let a fault spend an attempt.
     CallRegardless,
     Probe(Scope),
     Wait,
@@ -172,22 +171,12 @@ impl Permit {
         matches!(self.reason, Reason::Probe(_))
     }
 
-    /// True if the message is held, and spends no attempt, when its call opens the breaker.
+    /// True if a message whose call failed with this outcome may be held, and spend no attempt. "Not now" is held whatever
+    /// the reason of the call.
     #[must_use]
-    pub fn may_be_held(&self) -> bool {
-        self.reason != Reason::Regardless
+    pub fn may_be_held(&self, met: CallOutcome) -> bool {
+        met.is_not_now() || (met == CallOutcome::Fault && self.reason != Reason::Regardless)
     }
-}
-
-/// The outcome of a call, as evidence of the target's health.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallOutcome {
-    /// The target is there, whatever it says about the message.
-    Answer,
-    /// No answer, or an error that may be an outage or chance.
-    Outage,
-    /// The target takes no more calls now, and may say for how long.
-    Refusal(Option<Duration>),
 }
 
 /// A state change that a call has caused.
@@ -213,13 +202,14 @@ pub enum Change {
 /// interval (120 s) and 30 s for receives, calls and sends it makes 900 s: a held message is called within 15 minutes,
 /// counted from the return of the target.
 pub const HOLD_SECONDS_MAX: u64 = 750;
-
-/// A message that has failed fewer times than this spends no attempt on a refused call, if other messages are refused,
-/// too. In balance a few calls in a hundred are refused, so a message that needs more is probably the cause itself.
-const FREE_REFUSALS: u32 = 3;
-
-/// The target is busy if two messages are refused within this time.
-const BUSY_SECONDS: f32 = 600.0;
+const HOLD_MAX: f32 = HOLD_SECONDS_MAX as f32;
+const HOLD_SECONDS_MIN: f32 = 1.0;
+/// A message's first hold.
+const HOLD_SECONDS_FIRST: f32 = 2.0;
+/// The part of the message's own time in holds that the next one takes.
+const HOLD_SHARE: f32 = 0.5;
+/// The longest `Retry-After` that counts: `DelaySeconds` is at most 900.
+const RETRY_AFTER_SECONDS_MAX: f32 = 900.0;
 
 /// Two keys refused within this time, or with fewer answers than this in between, show that the target as a whole takes
 /// no more calls.
@@ -229,18 +219,9 @@ const REFUSED_TOGETHER_ANSWERS: u32 = 20;
 /// A refused call.
 #[derive(Clone, Copy, Debug)]
 struct Refused {
-    message_id: Uuid,
     key: Option<Key>,
-    /// Another message was refused shortly before: the target is busy, and the message is not the cause.
-    is_busy: bool,
     at: Moment,
     after_answers: u32,
-}
-
-impl Refused {
-    fn is_recent(self, now: Moment) -> bool {
-        self.at.seconds_until(now) < BUSY_SECONDS
-    }
 }
 
 impl Breaker {
@@ -268,7 +249,7 @@ impl Breaker {
                 permission
             }
             CircuitsAnswer::Wait => Permission::Wait,
-            CircuitsAnswer::Hold(scope) => Permission::Hold(self.hold_by(scope, caller, moment)),
+            CircuitsAnswer::Hold(scope) => Permission::Hold(self.hold_by(scope, caller, None, moment)),
         }
     }
 
@@ -322,7 +303,7 @@ impl Breaker {
             self.circuit(scope, permit.caller.key, now).retry_after(after.as_secs_f32(), change, now);
         }
         match permit.reason {
-            Reason::Probe(scope) => self.probe_failed(&permit, scope, now),
+            Reason::Probe(scope) => self.probe_failed(&permit, scope, met, now),
             Reason::Up | Reason::Regardless => {
                 let scope = match met {
                     CallOutcome::Refusal(_) => self.refused(&permit, now)?,
@@ -353,20 +334,21 @@ impl Breaker {
         }
     }
 
-    /// Learns of an outage from a held message, whose target has been down since `down_since`. An environment without
-    /// newer knowledge becomes half-open for this key at once, instead of making calls that fail. The message was sent
-    /// at `reported_at`: a report from before this environment found the target back is out of date.
-    pub fn learn(&mut self, caller: Caller, down_since: Timestamp, reported_at: Timestamp, now: Timestamp) {
+    /// Learns of an outage from a held message that was sent at `reported_at`. An environment without newer knowledge goes
+    /// on counting from there, and becomes half-open for this key if the first failures in a row are enough: otherwise it
+    /// would make calls that fail.
+    pub fn learn(&mut self, key: Option<Key>, outage: Outage, reported_at: Timestamp, now: Timestamp) {
         let now = self.clock.moment(now);
-        // Its outage may be its own fault.
-        if !caller.is_first_call() {
+        if outage.first_failures == 0 || self.target.has_answered_recently(now) {
             return;
         }
-        let (since, reported_at) = (self.clock.moment(down_since), self.clock.moment(reported_at));
-        if self.target.knows_better(reported_at, now) {
-            return;
-        }
-        self.keys.entry(caller.key, now).learn(since, reported_at, &mut self.changes, now);
+        let report = Report {
+            since: self.clock.moment(outage.since),
+            first_failures: outage.first_failures,
+            reported_at: self.clock.moment(reported_at),
+        };
+        let share = self.target.evidence.share();
+        self.keys.entry(key, now).learn(report, share, &mut self.changes, now);
     }
 
     /// Start of the outage, if the target or this key is down.
@@ -376,32 +358,51 @@ impl Breaker {
         self.target.open_since().or_else(of_key).map(|since| self.clock.timestamp(since))
     }
 
-    /// The hold of a message whose own call met an outage or a refusal; `None` if the call spends an attempt. It spends
-    /// none if the circuit is open, or if a busy target refused it.
+    /// The hold of a message whose own call failed; `None` if the call spends an attempt. "Not now" spends none. A fault
+    /// spends none if the circuit is open, or if it is the message's first one and the target was down a moment ago.
     pub fn hold(&mut self, caller: Caller, met: CallOutcome, now: Timestamp) -> Option<Hold> {
         let moment = self.clock.moment(now);
-        let is_open = self.open_since(caller.key).is_some();
-        let is_busy = self.refused.is_some_and(|last| last.is_busy && last.is_recent(moment));
-        let is_refused = matches!(met, CallOutcome::Refusal(_)) && is_busy && caller.failures < FREE_REFUSALS;
-        if !is_open && !is_refused {
+        let is_down = || {
+            let of_key = self.keys.get(caller.key);
+            let is_recent = |circuit: &Circuit| circuit.was_down_recently(moment);
+            self.open_since(caller.key).is_some()
+                || (caller.is_first_call() && (is_recent(&self.target) || of_key.is_some_and(is_recent)))
+        };
+        if !met.is_not_now() && !is_down() {
             return None;
         }
         // A key that is down is held for longer than the rate of a busy target asks.
         let key_is_open = || self.keys.get(caller.key).is_some_and(|key| key.open_since().is_some());
         let is_of_key = self.target.since().is_none() || (self.target.is_limited() && key_is_open());
         let scope = if is_of_key { Scope::Key } else { Scope::Target };
-        Some(self.hold_by(scope, caller, moment))
+        let called = Some(caller.failures);
+        Some(self.hold_by(scope, caller, called, moment))
     }
 
-    fn hold_by(&mut self, scope: Scope, caller: Caller, now: Moment) -> Hold {
+    /// `called`: the failures of a message that was called, before this call.
+    fn hold_by(&mut self, scope: Scope, caller: Caller, called: Option<u32>, now: Moment) -> Hold {
         let jitter = jitter(caller.message_id, self.changes);
+        let own = own_hold_seconds(caller.held_seconds, called) * jitter;
         let circuit = self.circuit(scope, caller.key, now);
-        let reason = if circuit.open_since().is_some() { HoldReason::Down } else { HoldReason::RateLimited };
-        let (since, seconds) = (circuit.since().unwrap_or(now), circuit.hold_seconds(jitter, now));
+        let (reason, seconds) = match &mut circuit.state {
+            State::Closed if called.is_some() => (HoldReason::NotNow, own),
+            // It asked for a delay.
+            State::Closed => (HoldReason::RateLimited, 0.0),
+            State::Limited(limit) => {
+                let place = limit.hold(now, jitter);
+                (HoldReason::RateLimited, if called.is_some() { place.max(own) } else { place })
+            }
+            State::Open(_) => (HoldReason::Down, own),
+        };
+        let (since, first_failures) = circuit.outage(now);
+        let asked = circuit.asked_seconds(now);
         // A `Retry-After` for its key counts, even if the target as a whole was found down or busy since.
-        let asked = self.keys.get(caller.key).map_or(0.0, |of_key| of_key.asked_seconds(now));
-        let seconds = seconds.max(asked);
-        Hold { reason, since: self.clock.timestamp(since), delay: duration(seconds) }
+        let asked = self.keys.get(caller.key).map_or(asked, |of_key| asked.max(of_key.asked_seconds(now)));
+        // Up to a tenth longer, so that one date does not bring all messages back at once.
+        let asked = (asked * (1.4 - jitter * 0.4)).min(RETRY_AFTER_SECONDS_MAX);
+        let delay = duration(seconds.max(asked).max(HOLD_SECONDS_MIN));
+        let outage = Outage { since: self.clock.timestamp(since), first_failures };
+        Hold { reason, outage, delay }
     }
 
     fn circuit(&mut self, scope: Scope, key: Option<Key>, now: Moment) -> &mut Circuit {
@@ -416,20 +417,27 @@ impl Breaker {
         self.run.clear();
         let Permit { caller: Caller { key, .. }, began, .. } = *permit;
         let mut circuit = self.keys.get_mut(key, now);
-        let run = circuit.as_ref().map_or(0, |circuit| circuit.run);
-        let of_key = circuit.as_mut().and_then(|circuit| circuit.answer(began, run, &mut self.changes, now));
-        let of_target = self.target.answer(began, run, &mut self.changes, now);
+        let chance = circuit.as_ref().map_or(0, |circuit| circuit.chance_failures(now));
+        let of_key =
+            circuit.as_mut().and_then(|circuit| circuit.answer(began, chance, &mut self.changes, now));
+        let of_target = self.target.answer(began, chance, &mut self.changes, now);
         of_target.or(of_key).map(|EndedOutage { seconds, probes }| Change::Closed {
             open_for: duration(seconds),
             probes: probes.into(),
         })
     }
 
-    fn probe_failed(&mut self, permit: &Permit, scope: Scope, now: Moment) -> Option<Change> {
+    fn probe_failed(
+        &mut self,
+        permit: &Permit,
+        scope: Scope,
+        met: CallOutcome,
+        now: Moment,
+    ) -> Option<Change> {
         let Permit { caller, began, .. } = *permit;
         let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
         if scope == Scope::Key && is_first_call {
-            self.count_in_run(key);
+            self.count_in_run(key, now);
             if let Some(opened) = self.open_target(message_id, now) {
                 return Some(opened);
             }
@@ -443,24 +451,26 @@ impl Breaker {
         }
         self.changes += 1;
         let jitter = jitter(message_id, self.changes);
-        let probe_in = self.circuit(scope, key, now).probe_failed(is_first_call, longest, jitter, now)?;
+        let circuit = self.circuit(scope, key, now);
+        if is_first_call {
+            circuit.count_failure(now);
+        }
+        // Any message confirms it by "not now", which is not its own fault.
+        let confirms = is_first_call || met.is_not_now();
+        let probe_in = circuit.probe_failed(confirms, longest, jitter, now)?;
         Some(Change::ProbeFailed { probe_in: duration(probe_in) })
     }
 
     /// Lowers the rate of the key, or of the target if several keys are refused together, and returns which one. `None`
     /// if the rate was lowered already: the calls that were running at that refusal add no evidence.
     fn refused(&mut self, permit: &Permit, now: Moment) -> Option<Scope> {
-        let Caller { key, message_id, .. } = permit.caller;
-        let is_busy = self
-            .refused
-            .is_some_and(|last| last.is_recent(now) && (last.is_busy || last.message_id != message_id));
+        let key = permit.caller.key;
         let is_shared = self.refused.is_some_and(|last| {
             let is_close = self.answers.in_all.wrapping_sub(last.after_answers) < REFUSED_TOGETHER_ANSWERS
                 || last.at.seconds_until(now) < REFUSED_TOGETHER_SECONDS;
             last.key != key && is_close
         });
-        self.refused =
-            Some(Refused { message_id, key, is_busy, at: now, after_answers: self.answers.in_all });
+        self.refused = Some(Refused { key, at: now, after_answers: self.answers.in_all });
         let rate = self.answers.per_second(now);
         let scope = if is_shared { Scope::Target } else { Scope::Key };
         let change = self.changes + 1;
@@ -479,7 +489,7 @@ impl Breaker {
         if !is_first_call || is_known(&self.target) || is_known(self.keys.entry(key, now)) {
             return None;
         }
-        self.count_in_run(key);
+        self.count_in_run(key, now);
         if let Some(opened) = self.open_target(message_id, now) {
             return Some(opened);
         }
@@ -488,16 +498,17 @@ impl Breaker {
         }
         let share = self.target.evidence.share();
         let circuit = self.keys.entry(key, now);
-        circuit.run = circuit.run.saturating_add(1);
+        circuit.count_failure(now);
         let outages = circuit.run;
-        if nats(outages, circuit.evidence.share_with_prior(share)) < circuit.threshold(now) {
+        if !circuit.shows_outage(share, now) {
             return None;
         }
         let probe_in = circuit.open(&mut self.changes, jitter(message_id, 0), now);
         Some(Change::Opened { outages: outages.into(), probe_in: duration(probe_in) })
     }
 
-    fn count_in_run(&mut self, key: Option<Key>) {
+    fn count_in_run(&mut self, key: Option<Key>, now: Moment) {
+        self.target.count_failure(now);
         if let Some((_, outages)) = self.run.iter_mut().find(|(other, _)| *other == key) {
             *outages = outages.saturating_add(1);
         } else if self.run.len() < RUN_KEYS_MAX {
@@ -560,31 +571,17 @@ impl AnswersPerSecond {
     }
 }
 
-/// Classifies a failed call. Only an error that the policy retries can be an outage: any other error is the message's
-/// own fault.
-#[must_use]
-pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
-    let error_type = error.error_type.name();
-    let is_unavailable = matches!(error.kind, FailureKind::Unavailable(_));
-    let is_listed = || {
-        let opens_on = policy.circuit_breaker.as_ref().map(|breaker| &breaker.opens_on);
-        opens_on.is_some_and(|globs| globs.matches(&error_type))
-    };
-    let is_transient = || classify(policy, &error_type, Answer::of(error.kind).kind()) == Kind::Transient;
-    if !((is_unavailable || is_listed()) && is_transient()) {
-        return CallOutcome::Answer;
-    }
-    let retry_after = match error.kind {
-        FailureKind::TransientAfter(after) => Some(after),
-        FailureKind::Unavailable(after) => after,
-        _ => None,
-    };
-    match &*error_type {
-        "HttpStatus.429" | "Lambda.Throttled" => CallOutcome::Refusal(retry_after),
-        _ if retry_after.is_some() => CallOutcome::Refusal(retry_after),
-        // A single 503 may be chance: only a run of them is evidence.
-        _ => CallOutcome::Outage,
-    }
+/// Seconds to hold a message: half as long as it was held before, from two seconds on. A message that was called starts
+/// again from its own failures: a message that waited for hours in an outage should not wait for minutes after one chance
+/// failure.
+fn own_hold_seconds(held_seconds: u32, called: Option<u32>) -> f32 {
+    let held = Duration::from_secs(held_seconds.into()).as_secs_f32();
+    let by_age = HOLD_SECONDS_FIRST + held * HOLD_SHARE;
+    let by_failures = called.map_or(HOLD_MAX, |failures| {
+        let failures = i32::try_from(failures.min(10)).unwrap_or(10);
+        HOLD_SECONDS_FIRST * 3.0_f32.powi(failures)
+    });
+    by_age.min(by_failures).min(HOLD_MAX)
 }
 
 /// 0.75 to 1, so that environments that notice an outage together do not probe together.

@@ -8,6 +8,7 @@ use crate::decide::backoff::{Key, spread};
 use crate::decide::breaker::HOLD_SECONDS_MAX;
 use crate::failure::Kind;
 use crate::limits::RetryDelay;
+use crate::message::Timestamp;
 use crate::message::metadata::{Metadata, SNOOZES_MAX};
 use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
@@ -27,10 +28,16 @@ pub enum Budget {
 
 impl Budget {
     /// The budget for the next re-send of a message.
-    pub(super) fn of(policy: &Policy, kind: Kind, before: &Metadata, held_seconds: u32) -> Self {
+    pub(super) fn of(
+        policy: &Policy,
+        kind: Kind,
+        was_called: bool,
+        before: &Metadata,
+        held_seconds: u32,
+    ) -> Self {
         match kind {
             Kind::Unanswered => Self::Redrive,
-            Kind::Held if may_be_held(policy, held_seconds) => Self::Hold,
+            Kind::Held if was_called || may_be_held(policy, held_seconds) => Self::Hold,
             // The function that held it has another policy: the message spends an attempt only if nothing else is left.
             Kind::Held | Kind::Snooze | Kind::NotStarted if before.snooze_count < SNOOZES_MAX => Self::Snooze,
             _ => Self::Attempt,
@@ -44,24 +51,57 @@ pub fn may_be_held(policy: &Policy, held_seconds: u32) -> bool {
     Duration::from_secs(held_seconds.into()) < policy.with_breaker(|breaker| breaker.hold_max)
 }
 
-/// The delay of a held message, as chosen by the function that held it, at most 900 s.
-///
-/// A message with little time is sent back earlier: after half of the time `left` until it expires, and never later
-/// than its hold limit.
-pub(super) fn hold_delay(
-    policy: &Policy,
-    asked_seconds: Option<u64>,
-    held_seconds: u32,
-    left: Option<Duration>,
-) -> RetryDelay {
+/// Checks that a message whose target says "not now" may be held once more.
+pub(crate) fn check_holds(policy: &Policy, held_seconds: u32) -> Result<(), GiveUp> {
+    if may_be_held(policy, held_seconds) {
+        return Ok(());
+    }
+    let limit = policy.with_breaker(|breaker| breaker.hold_max).as_secs();
+    Err(GiveUp {
+        reason: DeadLetterReason::MessageExpired,
+        explanation: format!(
+            "Held for {held_seconds} s: the target never took it (hold_seconds_max is {limit})"
+        ),
+    })
+}
+
+/// The times that limit the delay of a held message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HoldTimes {
+    /// Chosen by the function that held it.
+    pub(super) asked_seconds: Option<u64>,
+    pub(super) held_seconds: u32,
+    /// Until it expires.
+    pub(super) left: Option<Duration>,
+}
+
+/// Holds above a minute end together, so that the messages come back in full batches.
+const GRID_SECONDS: i64 = 10;
+const GRID_DELAY_SECONDS_MIN: i64 = 60;
+
+/// The delay of a held message, at most 900 s. A message with little time is sent back earlier: after half of the time
+/// that is left until it expires, and never later than its hold limit.
+pub(super) fn hold_delay(policy: &Policy, times: HoldTimes, now: Timestamp) -> RetryDelay {
     // So that each hold counts towards the hold limit.
     const MIN_SECONDS: u64 = 1;
-    let asked = RetryDelay::saturating(asked_seconds.unwrap_or(HOLD_SECONDS_MAX));
+    let HoldTimes { asked_seconds, held_seconds, left } = times;
+    let asked = RetryDelay::saturating(asked_seconds.unwrap_or(HOLD_SECONDS_MAX)).min(RetryDelay::SHORT_MAX);
     let held = Duration::from_secs(held_seconds.into());
     let until_called = policy.with_breaker(|breaker| breaker.hold_max).saturating_sub(held);
     let most = left.map_or(until_called, |left| until_called.min(left / 2));
-    let most = RetryDelay::saturating(most.as_secs());
-    asked.min(RetryDelay::SHORT_MAX).min(most).max(RetryDelay::saturating(MIN_SECONDS))
+    let most = RetryDelay::saturating(most.as_secs()).min(RetryDelay::SHORT_MAX);
+    on_grid(asked, now).min(most).max(RetryDelay::saturating(MIN_SECONDS))
+}
+
+/// The delay up to the next multiple of ten seconds.
+fn on_grid(delay: RetryDelay, now: Timestamp) -> RetryDelay {
+    let seconds = i64::from(delay.get());
+    if seconds <= GRID_DELAY_SECONDS_MIN {
+        return delay;
+    }
+    let past = (now.timestamp() + seconds).rem_euclid(GRID_SECONDS);
+    let more = (GRID_SECONDS - past) % GRID_SECONDS;
+    RetryDelay::saturating((seconds + more).unsigned_abs())
 }
 
 /// The delay of a message that SQS moved for the `count`th time since its last answer.

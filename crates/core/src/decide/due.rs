@@ -69,7 +69,7 @@ fn rounded_up(duration: TimeDelta) -> u64 {
 }
 
 /// Margin between a message's last call and its expiry: SQS and the pollers need a moment to deliver.
-const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
+pub(crate) const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
 
 /// The policy's delay before a retry, and the delay that the target asked for as its floor.
 pub(super) struct FlooredBackoff {

@@ -41,8 +41,12 @@ impl HandOff {
     }
 
     fn wire(&self) -> Wire<'_> {
-        let Self { error, answer, delivery, unknown } = self;
-        wire(error, Some(answer), delivery, unknown)
+        let Self { error, answer, delivery, outage, unknown } = self;
+        Wire {
+            held_since: outage.map(|outage| Time::At(outage.since)),
+            outage_failures: outage.map(|outage| outage.first_failures),
+            ..wire(error, Some(answer), delivery, unknown)
+        }
     }
 }
 
@@ -124,7 +128,7 @@ fn wire<'a>(
 /// Members that can be dropped together once the texts are gone. The receiver fills in what the message itself has.
 #[derive(Clone, Copy, Debug)]
 enum Droppable {
-    /// Members of a later version, or for people.
+    /// Members of a later version, for people, or for other messages.
     UnknownFunctionAndLastAttempt,
     StageAndSourceQueue,
     /// In a verdict: the decision has been made.
@@ -219,6 +223,8 @@ impl<'a> Wire<'a> {
                 self.unknown = Cow::default();
                 self.function = None;
                 self.last_attempt = None;
+                self.held_since = None;
+                self.outage_failures = None;
             }
             Droppable::StageAndSourceQueue => {
                 self.stage = None;

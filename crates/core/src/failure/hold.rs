@@ -1,15 +1,15 @@
-//! Holds: messages that are not called now.
+//! Holds: messages that come back later without spending an attempt, because their target takes no calls now.
 
 use std::time::Duration;
 
-use crate::message::Timestamp;
+pub use crate::message::outage::Outage;
 
-/// The hold of a message that is not called now.
+/// The hold of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     pub reason: HoldReason,
-    /// Start of the outage or of the rate limit.
-    pub since: Timestamp,
+    /// The trouble for which the message is held.
+    pub outage: Outage,
     /// At least a second, at most 900 s.
     pub delay: Duration,
 }
@@ -17,8 +17,10 @@ pub struct Hold {
 /// Why a message is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason {
-    /// The target is down.
+    /// The target is down: its circuit is open.
     Down,
-    /// The target takes no more calls now.
+    /// Its own call was told "not now".
+    NotNow,
+    /// The target takes fewer calls.
     RateLimited,
 }

@@ -416,7 +416,8 @@ proptest! {
 
 #[test]
 fn a_held_message_says_why_it_was_not_called_and_how_long_it_waits() {
-    let hold = |reason| Hold { reason, since: at(-600), delay: Duration::from_millis(7001) };
+    let outage = Outage { since: at(-600), first_failures: 12 };
+    let hold = |reason| Hold { reason, outage, delay: Duration::from_millis(7001) };
     for (reason, error_type, details) in [
         (
             HoldReason::Down,

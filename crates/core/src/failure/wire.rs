@@ -8,7 +8,8 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{
-    Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Stage, Verdict,
+    Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Outage, Stage,
+    Verdict,
 };
 use crate::json::forward_compatible::{Borrowed, OpenEnum, UnknownMembers};
 use crate::limits::first_illegal;
@@ -32,6 +33,10 @@ pub(super) struct Wire<'a> {
     pub(super) kind: Option<OpenEnum<Kind>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_after_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) held_since: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) outage_failures: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) failed_at: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,6 +138,8 @@ impl<'de> Visitor<'de> for Members {
                 "function" => once(&mut wire.function, &mut map)?,
                 "kind" => once(&mut wire.kind, &mut map)?,
                 "retry_after_seconds" => once(&mut wire.retry_after_seconds, &mut map)?,
+                "held_since" => once(&mut wire.held_since, &mut map)?,
+                "outage_failures" => once(&mut wire.outage_failures, &mut map)?,
                 "failed_at" => once(&mut wire.failed_at, &mut map)?,
                 "source_message_id" => once(&mut wire.source_message_id, &mut map)?,
                 "source_queue_arn" => once(&mut wire.source_queue_arn, &mut map)?,
@@ -203,8 +210,11 @@ impl RawFailure {
 
 impl Wire<'static> {
     fn hand_off(self, record: &ReceivedMessage, now: Timestamp) -> HandOff {
+        let first_failures = self.outage_failures.unwrap_or(0);
+        let outage = moment(self.held_since).map(|since| Outage { since: since.min(now), first_failures });
         let Failure { error, answer, delivery, unknown, .. } = self.failure(record, now);
-        HandOff { error, answer: answer.unwrap_or_else(|| Answer::just(Kind::Transient)), delivery, unknown }
+        let answer = answer.unwrap_or_else(|| Answer::just(Kind::Transient));
+        HandOff { error, answer, delivery, outage, unknown }
     }
 
     /// `None` if only the code had room. A later version may omit any member, so a single one is enough.

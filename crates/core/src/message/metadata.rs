@@ -14,7 +14,7 @@ use crate::truncate;
 pub use holds::Holds;
 
 /// The members that redeliver writes; all others are the producer's.
-pub const OUR_MEMBERS: [&str; 11] = [
+pub const OUR_MEMBERS: [&str; 12] = [
     "retry_attempt",
     "next_retry_time",
     "first_sent_time",
@@ -22,6 +22,7 @@ pub const OUR_MEMBERS: [&str; 11] = [
     "snooze_count",
     "redrive_generation",
     "held_since",
+    "outage_failures",
     "held_seconds",
     "redrive_count",
     "redrive_count_at_answer",
@@ -43,6 +44,8 @@ pub const SNOOZES_MAX: u32 = 100;
 pub const GENERATION_MAX: u32 = 100;
 /// The longest `hold_seconds_max`, plus a delay that began before its end.
 pub const HELD_SECONDS_MAX: u32 = 1_209_600 + 900;
+/// The highest `outage_failures`.
+pub const OUTAGE_FAILURES_MAX: u32 = 65_535;
 /// The highest `max_redrives`, and the highest `redrive_count`.
 pub const REDRIVES_MAX: u32 = 1000;
 
@@ -218,8 +221,10 @@ pub struct RetryMetadata {
     pub snooze_count: u32,
     /// `None` for a message without a generation.
     pub redrive_generation: Option<u32>,
-    /// Set if this re-send holds the message.
+    /// Start of the outage, if this re-send holds the message for one.
     pub held_since: Option<Timestamp>,
+    /// First calls in a row that failed in that outage. Omitted if 0.
+    pub outage_failures: u32,
     /// Omitted if 0.
     pub held_seconds: u32,
     /// Omitted if 0.
@@ -256,6 +261,7 @@ impl RetryMetadata {
             snoozes,
             generation,
             held_since,
+            outage_failures,
             held_seconds,
             redrives,
             redrives_at_answer,
@@ -270,6 +276,7 @@ impl RetryMetadata {
             (snoozes, unless_0(self.snooze_count)),
             (generation, self.redrive_generation.map(|generation| generation.to_string())),
             (held_since, self.held_since.map(quoted)),
+            (outage_failures, unless_0(self.outage_failures)),
             (held_seconds, unless_0(self.held_seconds)),
             (redrives, unless_0(self.redrive_count)),
             (redrives_at_answer, unless_0(self.redrive_count_at_answer)),
@@ -393,6 +400,7 @@ mod tests {
             snooze_count: 0,
             redrive_generation: None,
             held_since: None,
+            outage_failures: 0,
             held_seconds: 0,
             redrive_count: 0,
             redrive_count_at_answer: 0,
@@ -408,6 +416,7 @@ mod tests {
             snooze_count: 1,
             redrive_generation: Some(0),
             held_since: Some(moment),
+            outage_failures: 1,
             held_seconds: 1,
             redrive_count: 1,
             redrive_count_at_answer: 1,

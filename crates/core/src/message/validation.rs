@@ -31,7 +31,7 @@ pub use readable::readable_metadata;
 pub const MESSAGE_SCHEMA: &str = include_str!("../../schemas/message.schema.json");
 
 /// Members of `metadata` that have a rule; the values of all others are skipped.
-const RULED_MEMBERS: [&str; 13] = [
+const RULED_MEMBERS: [&str; 14] = [
     "message_id",
     "expires_at",
     "max_attempts",
@@ -42,17 +42,19 @@ const RULED_MEMBERS: [&str; 13] = [
     "snooze_count",
     "redrive_generation",
     "held_since",
+    "outage_failures",
     "held_seconds",
     "redrive_count",
     "redrive_count_at_answer",
 ];
 
 /// JSON Schema counts 1.0 and 1e2 as integers; these must be written in digits.
-const DIGITS_MEMBERS: [&str; 7] = [
+const DIGITS_MEMBERS: [&str; 8] = [
     "max_attempts",
     "retry_attempt",
     "snooze_count",
     "redrive_generation",
+    "outage_failures",
     "held_seconds",
     "redrive_count",
     "redrive_count_at_answer",
@@ -217,6 +219,7 @@ fn metadata_of(metadata: &Value, skimmed: &Skimmed<'_>) -> Result<Metadata, Viol
     let message_id = Uuid::parse_str(&message_id_text)
         .map_err(|_| Violation::new("/metadata/message_id", "is not a hyphenated UUID"))?;
     time("next_retry_time")?;
+    let outage_failures = number("outage_failures").and_then(|count| u16::try_from(count).ok()).unwrap_or(0);
     Ok(Metadata {
         message_id,
         message_id_text,
@@ -225,7 +228,7 @@ fn metadata_of(metadata: &Value, skimmed: &Skimmed<'_>) -> Result<Metadata, Viol
         retry_history: history_of(&metadata["retry_history"], text("retry_history"))?,
         snooze_count: number("snooze_count").unwrap_or(0),
         redrive_generation: number("redrive_generation"),
-        holds: Holds::written(time("held_since")?, number("held_seconds").unwrap_or(0)),
+        holds: Holds::written(time("held_since")?, outage_failures, number("held_seconds").unwrap_or(0)),
         redrive_count: number("redrive_count").unwrap_or(0),
         redrive_count_at_answer: number("redrive_count_at_answer").unwrap_or(0),
         last_attempt: text(LAST_ATTEMPT).and_then(SpanContext::of_json),

@@ -7,6 +7,7 @@ use serde::de::Deserializer;
 use serde_json::Value;
 
 use super::{Globs, numbers, wire};
+use crate::json::value::not_null;
 use crate::message::{Attribute, Attributes};
 
 /// Controls which errors are an outage, which messages it holds, and for how long.
@@ -15,8 +16,9 @@ use crate::message::{Attribute, Attributes};
 pub struct CircuitBreaker {
     /// The messages that share a circuit. An open circuit holds only its own messages.
     pub per: Per,
-    /// Error types that count as an outage.
-    pub opens_on: Globs,
+    /// Error types of your own that say "not now", beside those of [`crate::decide::call_outcome`].
+    #[serde(deserialize_with = "not_null")]
+    pub opens_on: Option<Globs>,
     /// Limit on the total time that a message is held, a minute to 14 days.
     #[serde(rename = "hold_seconds_max", deserialize_with = "numbers::seconds::<_, 60, 1_209_600>")]
     pub hold_max: Duration,
@@ -71,18 +73,7 @@ impl Per {
 
 impl Default for CircuitBreaker {
     fn default() -> Self {
-        Self {
-            per: Per::Group,
-            opens_on: Globs::of(&[
-                "Http.*",
-                "HttpStatus.429",
-                "HttpStatus.5*",
-                "Lambda.*",
-                "Sandbox.Timedout",
-                "Timeout",
-            ]),
-            hold_max: Duration::from_secs(86_400),
-        }
+        Self { per: Per::Group, opens_on: None, hold_max: Duration::from_secs(86_400) }
     }
 }
 

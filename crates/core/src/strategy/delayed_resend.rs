@@ -12,6 +12,7 @@ use crate::failure::Kind;
 use crate::limits::DelaySeconds;
 use crate::message::{Confirmed, Timestamp};
 use crate::ports::{Clock, Observer, QueueSender};
+use crate::redelivery::{Redelivery, Routes};
 
 pub(super) const DEFINITION: Definition = Definition {
     name: "delayed-resend",
@@ -35,22 +36,20 @@ fn queues(_: u32) -> Vec<NeededQueue> {
     queues
 }
 
-/// The failed-message-processor gets each failed message with its reason, and decides.
+/// The failed-message-processor gets each failed message with its reason, and decides. A message that was not called
+/// needs no decision: it goes straight back to the source queue.
 #[derive(Debug)]
-pub struct DelayedResend<Q> {
-    /// Receives hand-offs.
-    pub intermediate_dlq: Q,
-}
+pub struct DelayedResend<Q>(pub Redelivery<Q>);
 
 impl<Q> Rules for DelayedResend<Q> {}
 
 impl<Q> DelayedResend<Q> {
     pub(super) fn wired(wiring: &mut impl Wiring<Queue = Q>) -> Option<Self> {
-        Some(Self { intermediate_dlq: wiring.queue(Role::IntermediateDlq)? })
+        Redelivery::wired(wiring).map(Self)
     }
 
     pub(super) fn map<R>(self, queue: impl Fn(Q) -> R) -> DelayedResend<R> {
-        DelayedResend { intermediate_dlq: queue(self.intermediate_dlq) }
+        DelayedResend(self.0.map(queue))
     }
 }
 
@@ -62,12 +61,19 @@ impl<Q: QueueSender> DelayedResend<Q> {
     ) -> Vec<Confirmed> {
         let Unsent { failed, given_up } = unsent;
         let now = context.outbox.now();
+        let (not_called, failed): (Vec<_>, Vec<_>) =
+            failed.into_iter().partition(|message| message.hand_off.error.was_not_called());
+        let mut routes = Routes::default();
+        given_up.into_iter().for_each(|given_up| routes.give_up(given_up.verdict));
+        for message in not_called {
+            routes.add(context.policy, message, now);
+        }
         let hand_offs = failed.into_iter().map(|message| self.hand_off(message, now)).collect();
-        let (mut done, verdicts) = join!(
-            context.outbox.send(&self.intermediate_dlq, "hand-off", hand_offs),
-            context.send_verdicts(given_up),
+        let (mut done, handed_off) = join!(
+            self.0.send(&context.outbox, context.annotation_queue, routes),
+            context.outbox.send(&self.0.intermediate_dlq, "hand-off", hand_offs),
         );
-        done.extend(verdicts);
+        done.extend(handed_off);
         done
     }
 

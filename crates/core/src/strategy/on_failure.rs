@@ -32,8 +32,12 @@ pub(super) trait Rules {
         accepted.metadata().failures().max(self.retries_made(accepted))
     }
 
-    fn is_overdue(&self, policy: &Policy, accepted: &Accepted, _now: Timestamp) -> bool {
-        !may_be_held(policy, accepted.held_seconds())
+    fn held_seconds(&self, accepted: &Accepted, _now: Timestamp) -> u32 {
+        accepted.held_seconds()
+    }
+
+    fn is_overdue(&self, policy: &Policy, accepted: &Accepted, now: Timestamp) -> bool {
+        !may_be_held(policy, self.held_seconds(accepted, now))
     }
 
     fn check_receives(
@@ -128,6 +132,13 @@ impl<Q> OnFailure<Q> {
     #[must_use]
     pub fn failures(&self, accepted: &Accepted) -> u32 {
         self.rules().failures(accepted)
+    }
+
+    /// Seconds for which the message was held before. On a queue where messages stay it is the time since the first
+    /// receive.
+    #[must_use]
+    pub fn held_seconds(&self, accepted: &Accepted, now: Timestamp) -> u32 {
+        self.rules().held_seconds(accepted, now)
     }
 
     /// True if the message is called in any state of the breaker: its holds, or its age, are at their limit.

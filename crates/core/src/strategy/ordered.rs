@@ -11,7 +11,10 @@ use super::queues::{NeededQueue, RECEIVES, RETENTION, Redrive, Role, dead_letter
 use super::{Definition, redriven};
 use crate::accepted::{Accepted, FailedMessage};
 use crate::blocked::{hidden_for, notice};
-use crate::decide::{AgeLimit, Attempts, QueueTimes, decide_on_queue, may_be_held, not_retained};
+use crate::decide::{
+    ARRIVAL, AgeLimit, Attempts, QueueTimes, check_age, check_holds, decide_on_queue, may_be_held,
+    not_retained,
+};
 use crate::deliver::{Outgoing, until};
 use crate::failure::{HandOff, Kind};
 use crate::limits::VisibilitySeconds;
@@ -173,13 +176,15 @@ impl<Q> Rules for Ordered<Q> {
     }
 
     /// Holds are not counted: it is the time since the first receive that has a limit.
+    fn held_seconds(&self, accepted: &Accepted, now: Timestamp) -> u32 {
+        seconds_since_first_receive(accepted, now)
+    }
+
     fn is_overdue(&self, policy: &Policy, accepted: &Accepted, now: Timestamp) -> bool {
-        let record = accepted.record();
-        let received = until(record.first_received_at.unwrap_or(now), now);
-        let held_seconds = u32::try_from(received.as_secs()).unwrap_or(u32::MAX);
         let expires_at = accepted.metadata().expires_at;
-        let age_limit = AgeLimit::of(policy, expires_at, self.attempts.since(record, now));
-        !may_be_held(policy, held_seconds) || age_limit.is_some_and(|limit| limit.is_near(now))
+        let age_limit = AgeLimit::of(policy, expires_at, self.attempts.since(accepted.record(), now));
+        !may_be_held(policy, self.held_seconds(accepted, now))
+            || age_limit.is_some_and(|limit| limit.is_near(now))
     }
 
     fn group<'a>(&self, accepted: &'a Accepted) -> Option<&'a str> {
@@ -199,6 +204,11 @@ impl<Q> Rules for Ordered<Q> {
     }
 }
 
+fn seconds_since_first_receive(accepted: &Accepted, now: Timestamp) -> u32 {
+    let received = until(accepted.record().first_received_at.unwrap_or(now), now);
+    u32::try_from(received.as_secs()).unwrap_or(u32::MAX)
+}
+
 /// Decides on a message of an ordered queue: its next visibility timeout, or a verdict. Pure. A message that was not called
 /// is given up only at the end of the retention.
 ///
@@ -211,12 +221,18 @@ fn decide_in_order(
     queue_times: QueueTimes,
     now: Timestamp,
 ) -> Result<VisibilitySeconds, GiveUp> {
-    let HandOff { answer, delivery, .. } = &failed.hand_off;
+    let HandOff { error, answer, delivery, .. } = &failed.hand_off;
     let metadata = failed.accepted.metadata();
     match answer.kind() {
         // It comes back as soon as the messages before it are done: SQS keeps it until then.
         Kind::NotStarted => Ok(VisibilitySeconds::ZERO),
         Kind::Held => {
+            // One that is not called is called before these limits.
+            if !error.was_not_called() {
+                check_holds(policy, seconds_since_first_receive(&failed.accepted, now))?;
+                let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
+                check_age(age_limit, now + ARRIVAL)?;
+            }
             let retained_until = queue_times.retained_until(delivery.sent_at);
             let left = until(now, retained_until).as_secs();
             if left == 0 {

@@ -135,13 +135,15 @@ fn each_strategy_is_wired_to_its_queues() {
 #[test]
 fn other_queues_take_the_places_of_those_that_were_wired() {
     let wired = |strategy| OnFailure::wired(strategy, Everything).unwrap().map(Role::setting);
-    let OnFailure::DelayedResend(DelayedResend { intermediate_dlq }) = wired(Strategy::DelayedResend) else {
-        panic!()
-    };
-    assert_eq!(intermediate_dlq, "INTERMEDIATE_DLQ_URL");
-    let OnFailure::DirectResend(redelivery) = wired(Strategy::DirectResend) else { panic!() };
-    let both = (redelivery.source_queue, redelivery.intermediate_dlq);
-    assert_eq!(both, ("SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL"));
+    for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
+        let (OnFailure::DelayedResend(DelayedResend(redelivery)) | OnFailure::DirectResend(redelivery)) =
+            wired(strategy)
+        else {
+            panic!()
+        };
+        let both = (redelivery.source_queue, redelivery.intermediate_dlq);
+        assert_eq!(both, ("SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL"));
+    }
     let OnFailure::Visibility(Visibility { source_queue, .. }) = wired(Strategy::Visibility) else {
         panic!()
     };

@@ -24,6 +24,7 @@ fn context(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) 
         form: &form,
         retry_attempt: 0,
         redrive_generation: 0,
+        held_seconds: 0,
         attributes: &attributes,
     };
     Invocation { trace: None, message: &message, record: &record, end: Timestamp::MAX_UTC }.trace_context()
@@ -62,6 +63,7 @@ fn an_envelope_is_no_cloud_event_whatever_it_has() {
         form: &Form::Envelope,
         retry_attempt: 0,
         redrive_generation: 0,
+        held_seconds: 0,
         attributes: &attributes,
     };
     let record = received(None);
@@ -198,6 +200,7 @@ fn the_target_gets_the_span_of_its_call_before_the_messages_own() {
         form: &Form::Envelope,
         retry_attempt: 0,
         redrive_generation: 0,
+        held_seconds: 0,
         attributes: &attributes,
     };
     let call = TraceContext::of_span(SpanContext { trace_id: 1, span_id: 2, is_sampled: true });

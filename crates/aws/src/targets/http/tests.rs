@@ -26,6 +26,7 @@ fn message(body: &str) -> Message<'_> {
         form: &Form::Envelope,
         retry_attempt: 3,
         redrive_generation: 0,
+        held_seconds: 0,
         attributes: &NONE,
     }
 }

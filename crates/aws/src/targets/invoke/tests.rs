@@ -18,6 +18,7 @@ fn message(body: &str) -> Message<'_> {
         form: &Form::Envelope,
         retry_attempt: 0,
         redrive_generation: 0,
+        held_seconds: 0,
         attributes: &NONE,
     }
 }

@@ -107,6 +107,7 @@ impl Given {
             form: &Form::Plain { idempotency_key: None },
             retry_attempt: 2,
             redrive_generation: 0,
+            held_seconds: 0,
             attributes: &self.attributes,
         };
         (message, self.record.clone())

@@ -1,35 +1,33 @@
 //! The state of one circuit: of one key, or of the target as a whole.
 
-use super::evidence::{CERTAIN, Evidence, LIKELY};
+use super::evidence::{CERTAIN, Evidence, LIKELY, nats};
 use super::moment::Moment;
 use super::rate::{RateLimit, Reserve};
-use super::{Caller, HOLD_SECONDS_MAX};
+use super::{Caller, RETRY_AFTER_SECONDS_MAX};
 
 /// After its last confirmation an outage is believed for three times as long as it was confirmed, within these limits.
-/// Only messages that never failed before confirm it.
+/// A fault confirms it only for a message that never failed before.
 const BELIEVED_SHARE: f32 = 3.0;
 const BELIEVED_SECONDS_MIN: f32 = 300.0;
 const BELIEVED_SECONDS_MAX: f32 = 1800.0;
-/// Parts of the outage's age: a hold takes a third, a probe interval three quarters. A hold by a rate limit takes at
-/// most 4 % of the limit's age.
-const HOLD_SHARE: f32 = 1.0 / 3.0;
+/// The part of the outage's age that a probe interval takes.
 const PROBE_SHARE: f32 = 0.75;
-const LIMITED_HOLD_SHARE: f32 = 0.04;
 const SECONDS_MIN: f32 = 1.0;
-const HOLD_MAX: f32 = HOLD_SECONDS_MAX as f32;
-/// The longest `Retry-After` that counts: `DelaySeconds` is at most 900.
-const RETRY_AFTER_SECONDS_MAX: f32 = 900.0;
 /// A target that was down less than this ago needs less evidence.
 const RECENT_SECONDS: f32 = 60.0;
 /// An environment that had an answer less than this ago ignores reports of an outage.
-const KNOWS_BETTER_SECONDS: f32 = 30.0;
+const NEW_ANSWER_SECONDS: f32 = 30.0;
+/// A circuit that was open for less than this may have opened by chance.
+const CHANCE_SECONDS: f32 = 5.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Circuit {
     pub(super) evidence: Evidence,
-    /// Outages since the last answer.
+    /// First calls since the last answer: all of them failed.
     pub(super) run: u16,
-    state: State,
+    /// The first of them, here or in another environment.
+    since: Option<Moment>,
+    pub(super) state: State,
     /// Number of the last change of state: calls that began before it do not count.
     changed: u32,
     closed_at: Option<Moment>,
@@ -41,7 +39,7 @@ pub(super) struct Circuit {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum State {
+pub(super) enum State {
     #[default]
     Closed,
     Limited(RateLimit),
@@ -49,13 +47,22 @@ enum State {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
+pub(super) struct Open {
     since: Moment,
     probe_at: Moment,
-    /// The last time that the outage was confirmed, by a message that had never failed before.
+    /// The last time that the outage was confirmed.
     shown_at: Moment,
     is_probing: bool,
     probes: u16,
+}
+
+/// A held message's report of an outage.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report {
+    pub(super) since: Moment,
+    pub(super) first_failures: u16,
+    /// When the message was sent.
+    pub(super) reported_at: Moment,
 }
 
 /// An outage that is over.
@@ -71,11 +78,11 @@ pub(super) struct EndedOutage {
 pub(super) enum Verdict {
     Call,
     Probe,
-    /// The outage is no longer confirmed: the call is made, and spends an attempt.
+    /// The outage is no longer confirmed: the call is made, and a fault spends an attempt.
     Unconfirmed,
     /// The target is down, and a running probe shows if it is back.
     Probing,
-    /// The target is down.
+    /// The target is down, or it asked for a delay.
     Down,
     /// The rate is used up.
     Limited,
@@ -88,6 +95,12 @@ pub(super) const PROBE_SECONDS_MAX_OF_KEY: f32 = 600.0;
 impl Circuit {
     /// Decides on a call. Takes no token: [`Circuit::take_token`] does, once all circuits agree.
     pub(super) fn ask(&mut self, caller: Caller, reserve: Reserve, now: Moment) -> Verdict {
+        // A clock that was set back must not prolong a delay that the target asked for.
+        let latest = now.after(RETRY_AFTER_SECONDS_MAX);
+        self.retry_after = self.retry_after.map(|at| at.min(latest));
+        if self.asked_seconds(now) > 0.0 {
+            return Verdict::Down;
+        }
         let open = match &mut self.state {
             State::Closed => return Verdict::Call,
             State::Limited(limit) => {
@@ -98,16 +111,12 @@ impl Circuit {
         // A clock that was set back must not prolong an outage that nothing confirms.
         open.shown_at = open.shown_at.min(now);
         // Nor must it delay probes.
-        let latest = now.after(RETRY_AFTER_SECONDS_MAX);
         open.probe_at = open.probe_at.min(latest);
-        self.retry_after = self.retry_after.map(|at| at.min(latest));
-        let due = open.probe_due(caller, now);
-        let due = due.max(self.retry_after.unwrap_or(due));
         if !caller.is_first_call() && !open.is_believed(now) {
             Verdict::Unconfirmed
         } else if open.is_probing {
             Verdict::Probing
-        } else if now >= due {
+        } else if now >= open.probe_due(caller, now) {
             Verdict::Probe
         } else {
             Verdict::Down
@@ -141,19 +150,6 @@ impl Circuit {
         }
     }
 
-    /// Seconds to hold a message that may not be called now. `jitter` is 0.75 to 1.
-    pub(super) fn hold_seconds(&mut self, jitter: f32, now: Moment) -> f32 {
-        let seconds = match &mut self.state {
-            State::Closed => SECONDS_MIN,
-            State::Limited(limit) => {
-                let longest = longest_hold(LIMITED_HOLD_SHARE * jitter, limit.since(), now);
-                limit.hold(now, longest)
-            }
-            State::Open(open) => longest_hold(HOLD_SHARE * jitter, open.since, now),
-        };
-        seconds.max(self.asked_seconds(now)).max(SECONDS_MIN)
-    }
-
     /// Seconds until the end of the target's `Retry-After`; 0 without one.
     pub(super) fn asked_seconds(&self, now: Moment) -> f32 {
         self.retry_after.map_or(0.0, |at| now.seconds_until(at))
@@ -163,12 +159,25 @@ impl Circuit {
         matches!(self.state, State::Limited(_))
     }
 
+    /// The trouble that a held message reports: its start, and the first calls in a row that failed.
+    pub(super) fn outage(&self, now: Moment) -> (Moment, u16) {
+        (self.since().or(self.since).unwrap_or(now), self.run)
+    }
+
     /// Start of the outage or of the rate limit.
     pub(super) fn since(&self) -> Option<Moment> {
         match &self.state {
             State::Closed => None,
             State::Limited(limit) => Some(limit.since()),
             State::Open(open) => Some(open.since),
+        }
+    }
+
+    /// The failures in a row that an answer shows to be chance: none of a true outage.
+    pub(super) fn chance_failures(&self, now: Moment) -> u16 {
+        match &self.state {
+            State::Open(open) if open.since.seconds_until(now) >= CHANCE_SECONDS => 0,
+            _ => self.run,
         }
     }
 
@@ -191,46 +200,68 @@ impl Circuit {
 
     /// Evidence that opens the circuit, in nats.
     pub(super) fn threshold(&self, now: Moment) -> f32 {
-        let was_down = self.closed_at.is_some_and(|at| at.seconds_until(now) < RECENT_SECONDS);
-        if was_down { LIKELY } else { CERTAIN }
+        if self.was_down_recently(now) { LIKELY } else { CERTAIN }
+    }
+
+    pub(super) fn was_down_recently(&self, now: Moment) -> bool {
+        self.closed_at.is_some_and(|at| at.seconds_until(now) < RECENT_SECONDS)
+    }
+
+    /// Counts a first call that failed.
+    pub(super) fn count_failure(&mut self, now: Moment) {
+        self.run = self.run.saturating_add(1);
+        self.since.get_or_insert(now);
+    }
+
+    /// True if the first calls in a row that failed show an outage. `share` is the part of the target's calls that fail
+    /// anyway.
+    pub(super) fn shows_outage(&self, share: f32, now: Moment) -> bool {
+        nats(self.run, self.evidence.share_with_prior(share)) >= self.threshold(now)
     }
 
     /// Opens the circuit. Returns the seconds until the first probe.
     pub(super) fn open(&mut self, changes: &mut u32, jitter: f32, now: Moment) -> f32 {
         *changes += 1;
         let probe_in = self.probe_in(SECONDS_MIN * jitter, now);
+        let since = self.since.unwrap_or(now);
         let probe_at = now.after(probe_in);
-        self.state = State::Open(Open { since: now, probe_at, shown_at: now, is_probing: false, probes: 0 });
-        self.run = 0;
+        self.state = State::Open(Open { since, probe_at, shown_at: now, is_probing: false, probes: 0 });
         self.changed = *changes;
         probe_in
     }
 
-    /// True if the target has answered since the report, or a moment ago.
-    pub(super) fn knows_better(&self, reported_at: Moment, now: Moment) -> bool {
-        self.closed_at.is_some_and(|at| reported_at <= at)
-            || self.answered_at.is_some_and(|at| at.seconds_until(now) < KNOWS_BETTER_SECONDS)
+    /// True if the target has answered since the report.
+    pub(super) fn has_answered_since(&self, reported_at: Moment) -> bool {
+        self.answered_at.is_some_and(|at| reported_at <= at)
     }
 
-    /// Opens the circuit by the report of a held message, unless an answer is newer. A probe is due at once.
-    pub(super) fn learn(&mut self, since: Moment, reported_at: Moment, changes: &mut u32, now: Moment) {
-        let knows_better = self.knows_better(reported_at, now);
-        match &mut self.state {
-            State::Closed if !knows_better => {
-                let (since, shown_at) = (since.min(now), reported_at.min(now));
-                self.state =
-                    State::Open(Open { since, probe_at: now, shown_at, is_probing: false, probes: 0 });
-                *changes += 1;
-                self.changed = *changes;
-            }
-            _ => {}
+    /// True if the target has answered a moment ago.
+    pub(super) fn has_answered_recently(&self, now: Moment) -> bool {
+        self.answered_at.is_some_and(|at| at.seconds_until(now) < NEW_ANSWER_SECONDS)
+    }
+
+    /// Goes on counting from the report of a held message, unless an answer is newer. Opens the circuit if that is
+    /// enough, with a probe that is due at once.
+    pub(super) fn learn(&mut self, report: Report, share: f32, changes: &mut u32, now: Moment) {
+        let Report { since, first_failures, reported_at } = report;
+        if !matches!(self.state, State::Closed) || self.has_answered_since(reported_at) {
+            return;
+        }
+        let since = since.min(now).min(self.since.unwrap_or(now));
+        self.since = Some(since);
+        self.run = self.run.max(first_failures);
+        if self.shows_outage(share, now) {
+            let shown_at = reported_at.min(now);
+            self.state = State::Open(Open { since, probe_at: now, shown_at, is_probing: false, probes: 0 });
+            *changes += 1;
+            self.changed = *changes;
         }
     }
 
-    /// Records a failed probe. Returns the seconds until the next one.
+    /// Records a failed probe, which may confirm the outage. Returns the seconds until the next one.
     pub(super) fn probe_failed(
         &mut self,
-        is_first_call: bool,
+        confirms: bool,
         longest: f32,
         jitter: f32,
         now: Moment,
@@ -238,7 +269,7 @@ impl Circuit {
         let State::Open(open) = self.state else { return None };
         let interval = (open.age(now) * PROBE_SHARE).clamp(SECONDS_MIN, longest) * jitter;
         let probe_in = self.probe_in(interval, now);
-        let shown_at = if is_first_call { now } else { open.shown_at };
+        let shown_at = if confirms { now } else { open.shown_at };
         self.state = State::Open(Open { probe_at: now.after(probe_in), shown_at, is_probing: false, ..open });
         Some(probe_in)
     }
@@ -247,12 +278,12 @@ impl Circuit {
         interval.max(self.asked_seconds(now))
     }
 
-    /// Records the answer to a call that began after change number `began`, after a run of `run` outages. Returns the
-    /// outage that it ends.
+    /// Records the answer to a call that began after change number `began`, after `chance` failures that were therefore
+    /// chance. Returns the outage that it ends.
     pub(super) fn answer(
         &mut self,
         began: u32,
-        run: u16,
+        chance: u16,
         changes: &mut u32,
         now: Moment,
     ) -> Option<EndedOutage> {
@@ -260,8 +291,9 @@ impl Circuit {
             return None;
         }
         self.answered_at = Some(now);
-        self.evidence.answer(run);
+        self.evidence.answer(chance);
         self.run = 0;
+        self.since = None;
         if began >= self.asked {
             self.retry_after = None;
         }
@@ -313,14 +345,10 @@ impl Circuit {
     pub(super) fn close(&mut self, change: u32) -> Option<Moment> {
         self.state = State::Closed;
         self.run = 0;
+        self.since = None;
         self.changed = change;
         self.retry_after
     }
-}
-
-/// This share of the time since the trouble began, within the limits of a hold.
-fn longest_hold(share: f32, since: Moment, now: Moment) -> f32 {
-    (since.seconds_until(now) * share).clamp(SECONDS_MIN, HOLD_MAX)
 }
 
 impl Open {

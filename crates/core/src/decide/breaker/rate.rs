@@ -5,6 +5,7 @@
 //! the messages before it have been called (Little's law: waiting ÷ rate).
 
 use super::moment::{MOMENT_SECONDS, Moment};
+use super::{HOLD_MAX, HOLD_SECONDS_MIN};
 
 /// The increase per answer, in calls a second, divided by the root of the rate. In balance a share of
 /// `GROWTH / (0.22·√rate)` of the calls is refused: 1.4 % at 2.5 a second, 4.5 % at 0.25.
@@ -27,6 +28,8 @@ const SLOW_START_RATE: f32 = 2.0;
 const IN_USE_SECONDS: f32 = 10.0;
 /// The limit is dropped if it has not been needed for this long.
 const NOT_NEEDED_SECONDS: f32 = 30.0;
+/// The part of the limit's age that a hold takes at most.
+const HOLD_SHARE: f32 = 0.04;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateLimit {
@@ -114,9 +117,10 @@ impl RateLimit {
         self.tokens += 1.0;
     }
 
-    /// Gives a message the next place, and returns the seconds until then, at most `longest`. Other environments may
-    /// have earlier places.
-    pub(super) fn hold(&mut self, now: Moment, longest: f32) -> f32 {
+    /// Gives a message the next place, and returns the seconds until then: at most 4 % of the limit's age, times `jitter`,
+    /// since other environments may have earlier places.
+    pub(super) fn hold(&mut self, now: Moment, jitter: f32) -> f32 {
+        let longest = (self.since.seconds_until(now) * HOLD_SHARE * jitter).clamp(HOLD_SECONDS_MIN, HOLD_MAX);
         self.held_at = now;
         let step = self.slot_step();
         let slot = self.next_slot.max(now).after(step);

@@ -5,11 +5,15 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::decide::breaker::{Hold, HoldReason};
+use crate::decide::breaker::{Hold, HoldReason, Outage};
 use crate::decide::budget::redrive_bounds;
 
 fn hold(reason: HoldReason, seconds: f64) -> Hold {
-    Hold { reason, since: at(-600), delay: Duration::from_secs_f64(seconds) }
+    Hold { reason, outage: outage(), delay: Duration::from_secs_f64(seconds) }
+}
+
+fn outage() -> Outage {
+    Outage { since: at(-600), first_failures: 12 }
 }
 
 /// A message that was not called, and is held for this many seconds.
@@ -35,7 +39,7 @@ fn a_held_message_spends_nothing_and_says_since_when() {
     let resend = resend(&policy, &body(r#""retry_attempt":3"#), &held());
     assert_eq!((resend.retry_attempt, resend.spends), (3, Budget::Hold));
     let Metadata { holds, snooze_count, redrive_count, retry_history, .. } = metadata(&resend);
-    assert_eq!(holds, held_once(&resend), "since it was handed off");
+    assert_eq!(holds, held_once(&resend));
     assert_eq!((snooze_count, redrive_count), (0, 0));
     assert_eq!(retry_history, [], "it has not failed");
     assert_eq!(resend.first_sent, at(0));
@@ -51,7 +55,7 @@ fn a_hold_is_as_long_as_the_function_that_held_it_asks_and_at_most_900_s() {
     let first = resend(&Policy::default(), &body(""), &held_for(250.0));
     let second = resend(&Policy::default(), first.body(), &held_for(500.0));
     let after = metadata(&second);
-    assert_eq!(after.holds, Holds::written(Some(at(5)), 750), "since the first of them");
+    assert_eq!(after.holds, Holds::written(Some(at(-600)), 12, 750));
     assert_eq!(after.first_sent(at(500)), at(0), "what a held message says of its first sending is ours");
 }
 
@@ -63,7 +67,7 @@ fn a_held_messages_own_call_is_in_its_history_and_spends_nothing() {
     let first = resend(&minutes(), &body(r#""retry_attempt":1"#), &probed());
     assert_eq!((first.retry_attempt, first.spends, first.delay.get()), (1, Budget::Hold, 7));
     let past = PastFailure::new(1, at(5), "HttpStatus.503", "HTTP 503");
-    assert_eq!(metadata(&first).holds, Holds::written(Some(at(5)), 7));
+    assert_eq!(metadata(&first).holds, Holds::written(Some(at(-600)), 12, 7));
     let second = metadata(&resend(&minutes(), first.body(), &probed()));
     assert_eq!((second.retry_attempt, second.failures()), (1, 2));
     assert_eq!(second.retry_history, [past.clone(), past]);
@@ -75,11 +79,11 @@ fn a_message_held_by_the_rate_says_no_outage_and_its_time_counts() {
     let limited = || HandOff::held(hold(HoldReason::RateLimited, 7.0), delivery());
     let first = resend(&minutes(), &body(""), &limited());
     assert_eq!((first.retry_attempt, first.spends, first.delay.get()), (0, Budget::Hold, 7));
-    assert_eq!(metadata(&first).holds, Holds::written(None, 7));
+    assert_eq!(metadata(&first).holds, Holds::written(None, 0, 7));
     assert_eq!(metadata(&first).retry_history, []);
     let members = format!(r#""held_since":"{}","held_seconds":4000"#, rfc3339(at(-4000)));
     let after = metadata(&resend(&minutes(), &body(&members), &limited()));
-    assert_eq!(after.holds, Holds::written(None, 4007), "the outage is over");
+    assert_eq!(after.holds, Holds::written(None, 0, 4007), "the outage is over");
 }
 
 #[test]
@@ -87,7 +91,7 @@ fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
     let members = format!(r#""held_since":"{}","held_seconds":4000,"redrive_count":2"#, rfc3339(at(-4000)));
     for failure in [transient(), snooze(), HandOff::not_started(delivery()), moved()] {
         let after = metadata(&resend(&minutes(), &body(&members), &failure));
-        assert_eq!(after.holds, Holds::written(None, 4000));
+        assert_eq!(after.holds, Holds::written(None, 0, 4000));
     }
     let history = r#""retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"d"}]"#;
     assert_eq!(metadata(&resend(&minutes(), &body(history), &held())).retry_history.len(), 1, "of before");
@@ -278,7 +282,7 @@ fn a_hold_that_a_producer_has_made_up_is_not_believed() {
         r#""held_since":"9999-12-31T23:59:59-01:00","held_seconds":100"#.to_owned(),
     ] {
         let after = metadata(&resend(&Policy::default(), &body(&forged), &held()));
-        assert_eq!(after.holds.since(Origin::Unknown, at(1000)), Some(at(5)), "{forged}");
+        assert_eq!(after.holds.outage(Origin::Resent, at(1000)), Some(outage()), "{forged}");
     }
     let forged = format!(r#""held_since":"{}","held_seconds":86400"#, rfc3339(at(-86_400)));
     let of_producer = || Delivery { origin: Origin::Producer, ..delivery() };
@@ -293,7 +297,7 @@ fn a_hold_that_a_producer_has_made_up_is_not_believed() {
 
 /// Checks a message that was never held before.
 fn held_once(resend: &Resend) -> Holds {
-    Holds::written(Some(at(5)), u32::from(resend.delay.get()))
+    Holds::written(Some(at(-600)), 12, u32::from(resend.delay.get()))
 }
 
 fn held_seconds(resend: &Resend) -> u32 {

@@ -2,20 +2,22 @@
 
 use crate::message::Timestamp;
 use crate::message::origin::Origin;
+use crate::message::outage::Outage;
 
-/// `held_since` and `held_seconds` of a message. Anyone can write them into a new message, so reading them requires the
-/// message's origin.
+/// `held_since`, `outage_failures` and `held_seconds` of a message. Anyone can write them into a new message, so reading
+/// them requires the message's origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
     since: Option<Timestamp>,
+    outage_failures: u16,
     seconds: u32,
 }
 
 impl Holds {
     /// The values as written in a message.
     #[must_use]
-    pub const fn written(since: Option<Timestamp>, seconds: u32) -> Self {
-        Self { since, seconds }
+    pub const fn written(since: Option<Timestamp>, outage_failures: u16, seconds: u32) -> Self {
+        Self { since, outage_failures, seconds }
     }
 
     /// Seconds held in all: the part of `hold_seconds_max` that is spent. With an unknown origin the message's own
@@ -28,17 +30,12 @@ impl Holds {
         }
     }
 
-    /// Start of the outage, in a delivery sent at `sent_at`: for the message's own next hold.
+    /// The outage that the message was held for, in a delivery sent at `sent_at`: trusted only if redeliver wrote it.
     #[must_use]
-    pub fn since(self, origin: Origin, sent_at: Timestamp) -> Option<Timestamp> {
-        // An invalid date would make the next body invalid.
-        self.since.filter(|since| self.seconds(origin) > 0 && *since <= sent_at)
-    }
-
-    /// Start of the outage, as information for other messages: trusted only if redeliver wrote it.
-    #[must_use]
-    pub fn outage_since(self, origin: Origin, sent_at: Timestamp) -> Option<Timestamp> {
-        self.since(origin, sent_at).filter(|_| origin == Origin::Resent)
+    pub fn outage(self, origin: Origin, sent_at: Timestamp) -> Option<Outage> {
+        let is_ours = origin == Origin::Resent && self.seconds > 0;
+        let since = self.since.filter(|since| is_ours && *since <= sent_at)?;
+        Some(Outage { since, first_failures: self.outage_failures })
     }
 
     /// True if the message claims that it was held, trusted or not.

@@ -14,8 +14,8 @@ use crate::json::value::not_null;
 use crate::message::Timestamp;
 use crate::message::envelope::Skimmed;
 use crate::message::metadata::{
-    GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Holds, Metadata, PastFailure, REDRIVES_MAX, SNOOZES_MAX,
-    parse_rfc3339,
+    GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Holds, Metadata, OUTAGE_FAILURES_MAX, PastFailure,
+    REDRIVES_MAX, SNOOZES_MAX, parse_rfc3339,
 };
 use crate::span_context::SpanContext;
 
@@ -48,6 +48,8 @@ struct TypedMetadata<'a> {
     #[serde(default, deserialize_with = "not_null")]
     held_since: Option<Time>,
     #[serde(default)]
+    outage_failures: Count<OUTAGE_FAILURES_MAX>,
+    #[serde(default)]
     held_seconds: Count<HELD_SECONDS_MAX>,
     #[serde(default)]
     redrive_count: Count<REDRIVES_MAX>,
@@ -75,7 +77,11 @@ pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
         retry_history: typed.retry_history.into_iter().map(past_failure).collect::<Option<_>>()?,
         snooze_count: typed.snooze_count.0,
         redrive_generation: typed.redrive_generation.map(|count| count.0),
-        holds: Holds::written(typed.held_since.map(|time| time.0), typed.held_seconds.0),
+        holds: Holds::written(
+            typed.held_since.map(|time| time.0),
+            u16::try_from(typed.outage_failures.0).unwrap_or(u16::MAX),
+            typed.held_seconds.0,
+        ),
         redrive_count: typed.redrive_count.0,
         redrive_count_at_answer: typed.redrive_count_at_answer.0,
         last_attempt: typed.last_attempt.and_then(|text| SpanContext::of_json(text.get())),

@@ -9,7 +9,7 @@ use super::{instance_of, looks_like_envelope, metadata_of, well_formed};
 use crate::message::Attributes;
 use crate::message::envelope::{Skimmed, skim};
 use crate::message::metadata::{
-    GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Metadata, REDRIVES_MAX, SNOOZES_MAX,
+    GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Metadata, OUTAGE_FAILURES_MAX, REDRIVES_MAX, SNOOZES_MAX,
 };
 use crate::message::reserved::REDELIVER;
 
@@ -44,6 +44,7 @@ pub(super) fn is_message(instance: &Value) -> bool {
         ("retry_attempt", ATTEMPTS_MAX),
         ("snooze_count", SNOOZES_MAX),
         ("redrive_generation", GENERATION_MAX),
+        ("outage_failures", OUTAGE_FAILURES_MAX),
         ("held_seconds", HELD_SECONDS_MAX),
         ("redrive_count", REDRIVES_MAX),
         ("redrive_count_at_answer", REDRIVES_MAX),

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::decide::tests::{body, failed, minutes};
-use crate::failure::{Delivery, Hold, HoldReason};
+use crate::failure::{Delivery, Hold, HoldReason, Outage};
 use crate::message::ReceivedMessage;
 use crate::message::reason::DeadLetterReason;
 use crate::testing::{at, delivery, received};
@@ -79,7 +79,8 @@ fn a_message_that_waits_in_its_batch_comes_back_at_once_and_is_never_given_up() 
 #[test]
 fn a_held_message_is_given_up_only_before_its_queue_deletes_it_and_is_looked_at_again_before_that() {
     let of_outage = |delivery| {
-        let hold = Hold { reason: HoldReason::Down, since: at(0), delay: Duration::from_secs(750) };
+        let outage = Outage { since: at(0), first_failures: 10 };
+        let hold = Hold { reason: HoldReason::Down, outage, delay: Duration::from_secs(750) };
         HandOff::held(hold, delivery)
     };
     let held = |retention| hidden(of_outage, retention);

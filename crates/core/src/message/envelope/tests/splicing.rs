@@ -99,7 +99,9 @@ fn valid_value(name: &str) -> &'static [&'static str] {
     match name {
         "retry_attempt" => &["0", "7", "1000"],
         "snooze_count" | "redrive_generation" => &["0", "1", "100"],
-        "held_seconds" | "redrive_count" | "redrive_count_at_answer" => &["0", "1", "1000"],
+        "outage_failures" | "held_seconds" | "redrive_count" | "redrive_count_at_answer" => {
+            &["0", "1", "1000"]
+        }
         "retry_history" => &[
             "[ ]",
             r#"[{ "attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"},{","error_details":"]" }]"#,
@@ -152,8 +154,12 @@ fn joined(before: &str, pieces: &[String], after: &str) -> String {
 
 fn any_retry() -> impl Strategy<Value = RetryMetadata> {
     let history = prop::collection::vec((0..=1000_u32, any::<String>(), any::<String>()), 0..=5);
-    let unspent =
-        (prop::option::of(-900..=900_i64), 0..=HELD_SECONDS_MAX, 0..=REDRIVES_MAX, 0..=REDRIVES_MAX);
+    let unspent = (
+        prop::option::of((-900..=900_i64, 0..=65_535_u32)),
+        0..=HELD_SECONDS_MAX,
+        0..=REDRIVES_MAX,
+        0..=REDRIVES_MAX,
+    );
     (1..=1000_u32, 0..=900_i64, history, 0..=100_u32, prop::option::of(0..=100_u32), unspent).prop_map(
         |(retry_attempt, delay, history, snooze_count, redrive_generation, unspent)| RetryMetadata {
             last_attempt: None,
@@ -166,7 +172,8 @@ fn any_retry() -> impl Strategy<Value = RetryMetadata> {
                 .collect(),
             snooze_count,
             redrive_generation,
-            held_since: unspent.0.map(at),
+            held_since: unspent.0.map(|(since, _)| at(since)),
+            outage_failures: unspent.0.map_or(0, |(_, failures)| failures),
             held_seconds: unspent.1,
             redrive_count: unspent.2,
             redrive_count_at_answer: unspent.3,
@@ -190,7 +197,7 @@ proptest! {
         prop_assert_eq!(&again.metadata.retry_history, &retry.retry_history);
         prop_assert_eq!(again.metadata.snooze_count, retry.snooze_count);
         prop_assert_eq!(again.metadata.redrive_generation, retry.redrive_generation);
-        prop_assert_eq!(again.metadata.holds, Holds::written(retry.held_since, retry.held_seconds));
+        prop_assert_eq!(again.metadata.holds, Holds::written(retry.held_since, retry.outage_failures.try_into().unwrap(), retry.held_seconds));
         prop_assert_eq!(again.metadata.redrive_count, retry.redrive_count);
         prop_assert_eq!(again.metadata.redrive_count_at_answer, retry.redrive_count_at_answer);
         prop_assert_eq!(again.metadata.message_id_text.as_str(), ID);

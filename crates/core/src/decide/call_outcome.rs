@@ -1,0 +1,178 @@
+//! A failed call, as evidence of the target's health: by the kind of its error, not by the number of such errors.
+//!
+//! docs/handlers.md has the table and the reasons.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use crate::decide::classify;
+use crate::failure::{Answer, Kind};
+use crate::handler::{FailureKind, HandlerError};
+use crate::policy::{Globs, Policy};
+
+/// The outcome of a call, as evidence of the target's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// The target is there, whatever it says about the message.
+    Answer,
+    /// The error may be the message's own fault: a crash, a timeout, a missing route. It spends an attempt, unless the
+    /// first calls of many messages show an outage.
+    Fault,
+    /// Not now, whatever the message: the target cannot be reached, or it refuses the caller. It spends no attempt.
+    Unavailable,
+    /// Not now: the target takes fewer calls, and may say for how long. It spends no attempt.
+    Refusal(Option<Duration>),
+}
+
+impl CallOutcome {
+    /// True if the error says "not now" about the target, so that its message is held.
+    #[must_use]
+    pub const fn is_not_now(self) -> bool {
+        matches!(self, Self::Unavailable | Self::Refusal(_))
+    }
+}
+
+/// Refusals by the rate of the calls.
+const TOO_MANY: [&str; 2] = ["HttpStatus.429", "Lambda.Throttled"];
+
+/// Errors that every message would meet: no connection, a proxy without its target, and a caller, method or address that
+/// the target does not take. 52x and 530 are Cloudflare's for an origin that it cannot reach.
+static NOT_NOW: LazyLock<Globs> = LazyLock::new(|| {
+    Globs::of(&[
+        "Http.Connect",
+        "Http.NoCredentials",
+        "Http.NotSigned",
+        "HttpStatus.3??",
+        "HttpStatus.401",
+        "HttpStatus.403",
+        "HttpStatus.405",
+        "HttpStatus.407",
+        "HttpStatus.502",
+        "HttpStatus.503",
+        "HttpStatus.504",
+        "HttpStatus.52?",
+        "HttpStatus.530",
+        "Lambda.AccessDenied",
+        "Lambda.Connect",
+        "Lambda.Kms",
+        "Lambda.NotFound",
+        "Lambda.Service",
+    ])
+});
+
+/// Errors that one message can cause, and an outage as well.
+static FAULTS: LazyLock<Globs> = LazyLock::new(|| {
+    Globs::of(&[
+        "Http.ConnectionLost",
+        "Http.Timeout",
+        "HttpStatus.404",
+        "HttpStatus.5??",
+        "Lambda.FunctionError",
+        "Lambda.Timeout",
+        "Sandbox.Timedout",
+        "Timeout",
+    ])
+});
+
+/// Classifies a failed call. Only an error that the policy retries says anything about the target: any other error is the
+/// message's own fault.
+#[must_use]
+pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
+    let name = error.error_type.name();
+    if classify(policy, &name, Answer::of(error.kind).kind()) != Kind::Transient {
+        return CallOutcome::Answer;
+    }
+    let retry_after = match error.kind {
+        FailureKind::TransientAfter(after) => Some(after),
+        FailureKind::Unavailable(after) => after,
+        _ => None,
+    };
+    let is_named = || policy.circuit_breaker.as_ref()?.opens_on.as_ref().map(|globs| globs.matches(&name));
+    let is_unavailable = || {
+        matches!(error.kind, FailureKind::Unavailable(_))
+            || NOT_NOW.matches(&name)
+            || is_named() == Some(true)
+    };
+    if retry_after.is_some() || TOO_MANY.contains(&&*name) {
+        CallOutcome::Refusal(retry_after)
+    } else if is_unavailable() {
+        CallOutcome::Unavailable
+    } else if FAULTS.matches(&name) {
+        CallOutcome::Fault
+    } else {
+        CallOutcome::Answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CallOutcome::{Answer, Fault, Refusal, Unavailable};
+    use super::*;
+    use crate::handler::ErrorType;
+
+    fn outcome(policy: &str, error: impl std::borrow::Borrow<HandlerError>) -> CallOutcome {
+        call_outcome(&Policy::from_json(policy).unwrap(), error.borrow())
+    }
+
+    fn named(name: &'static str) -> CallOutcome {
+        outcome("{}", HandlerError::transient(name, ""))
+    }
+
+    fn status(status: u16) -> HandlerError {
+        HandlerError::transient(ErrorType::HttpStatus(status), "")
+    }
+
+    /// The numbers are in docs/handlers.md, too; a test of the docs compares them.
+    #[test]
+    fn the_kind_of_an_http_status_decides_what_it_spends() {
+        for not_now in [300, 302, 308, 401, 403, 405, 407, 502, 503, 504, 520, 521, 529, 530] {
+            assert_eq!(outcome("{}", status(not_now)), Unavailable, "{not_now}");
+        }
+        for fault in [404, 500, 501, 505, 511, 599] {
+            assert_eq!(outcome("{}", status(fault)), Fault, "{fault}");
+        }
+        for own in [100, 408, 409, 421, 425, 600] {
+            assert_eq!(outcome("{}", status(own)), Answer, "{own}");
+        }
+        assert_eq!(outcome("{}", status(429)), Refusal(None));
+        assert_eq!(outcome("{}", HandlerError::permanent(ErrorType::HttpStatus(503), "")), Answer);
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_reached_is_told_from_one_that_may_choke_on_the_message() {
+        for not_now in
+            ["Http.Connect", "Http.NotSigned", "Lambda.AccessDenied", "Lambda.NotFound", "Lambda.Kms"]
+        {
+            assert_eq!(named(not_now), Unavailable, "{not_now}");
+        }
+        for fault in
+            ["Http.Timeout", "Http.ConnectionLost", "Timeout", "Lambda.FunctionError", "Sandbox.Timedout"]
+        {
+            assert_eq!(named(fault), Fault, "{fault}");
+        }
+        assert_eq!(named("Lambda.Throttled"), Refusal(None));
+        assert_eq!(named("OrderNotFound"), Answer);
+        assert_eq!(named("Panic"), Answer);
+    }
+
+    #[test]
+    fn a_retry_after_is_a_refusal_whatever_the_error() {
+        let after = Duration::from_secs(7);
+        for error in
+            [status(503), status(409), HandlerError::transient("Db", ""), HandlerError::unavailable("Db", "")]
+        {
+            assert_eq!(outcome("{}", error.retry_after(after)), Refusal(Some(after)));
+        }
+        assert_eq!(outcome("{}", HandlerError::unavailable("Db", "")), Unavailable);
+    }
+
+    #[test]
+    fn the_policys_lists_come_first() {
+        assert_eq!(outcome(r#"{"non_retryable":["HttpStatus.503"]}"#, status(503)), Answer);
+        let named = r#"{"circuit_breaker":{"opens_on":["Db","Timeout"]}}"#;
+        assert_eq!(outcome(named, HandlerError::transient("Db", "")), Unavailable);
+        assert_eq!(outcome(named, HandlerError::transient("Timeout", "")), Unavailable);
+        assert_eq!(outcome(named, status(503)), Unavailable, "the list adds to the built-in one");
+        assert_eq!(outcome(named, status(500)), Fault);
+    }
+}
