@@ -58,7 +58,7 @@ pub(crate) fn check_holds(policy: &Policy, held_seconds: u32) -> Result<(), Give
     }
     let limit = policy.with_breaker(|breaker| breaker.hold_max).as_secs();
     Err(GiveUp {
-        reason: DeadLetterReason::MessageExpired,
+        reason: DeadLetterReason::HoldTimeExceeded,
         explanation: format!(
             "Held for {held_seconds} s: the target never took it (hold_seconds_max is {limit})"
         ),

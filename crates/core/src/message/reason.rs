@@ -26,6 +26,8 @@ pub enum DeadLetterReason {
     NonRetryableError,
     /// The next retry would come after the policy's `max_age_seconds` or after `metadata.expires_at`.
     MessageExpired,
+    /// The policy's `hold_seconds_max` is used up, and the target still says "not now".
+    HoldTimeExceeded,
     /// The message exceeds SQS's size limit with its retry metadata.
     MessageTooLarge,
     /// It came by redrive: the function that received it could not process it.

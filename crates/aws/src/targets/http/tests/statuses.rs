@@ -1,42 +1,59 @@
 //! Every HTTP status, as documented in docs/handlers.md.
 
+use redeliver_core::decide::{CallOutcome, call_outcome};
+use redeliver_core::policy::Policy;
+
 use super::*;
 
-/// The outcome of a response by a row of the table.
+/// The kind of a response or an error by a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Outcome {
+enum Kind {
     Done,
-    TryAgain,
+    NotNow,
+    Fault,
+    Own,
     Permanent,
 }
 
-/// The table in docs/handlers.md: the outcome of each status from 100 to 999. A row's first cell has statuses and
-/// ranges; "any other 4xx" covers those in no other row.
-fn documented() -> Vec<(u16, Outcome)> {
+/// The rows of the table in docs/handlers.md: statuses or errors, and their kind.
+fn rows() -> Vec<(&'static str, Kind)> {
     let page = include_str!("../../../../../../docs/handlers.md");
-    let (_, table) = page.split_once("| status | outcome | why |\n| --- | --- | --- |\n").expect("the table");
+    let (_, table) =
+        page.split_once("| status or error | kind | why |\n| --- | --- | --- |\n").expect("the table");
     let mut rows = Vec::new();
     for row in table.lines().take_while(|line| line.starts_with("| ")) {
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let [statuses, outcome, why] = cells[..] else { panic!("{row}") };
+        let [errors, kind, why] = cells[..] else { panic!("{row}") };
         assert!(!why.is_empty(), "{row}");
-        let outcome = match outcome {
-            "done" => Outcome::Done,
-            "try again" => Outcome::TryAgain,
-            "permanent" => Outcome::Permanent,
-            other => panic!("{other}"),
+        let kind = match kind {
+            "done" => Kind::Done,
+            "not now" => Kind::NotNow,
+            "fault" => Kind::Fault,
+            "own" => Kind::Own,
+            "permanent" => Kind::Permanent,
+            _ => continue,
         };
-        rows.push((statuses, outcome));
+        rows.push((errors, kind));
     }
+    rows
+}
+
+/// The kind of each status from 100 to 999. A row's first cell has statuses and ranges; "any other 4xx" covers those in
+/// no other row.
+fn documented() -> Vec<(u16, Kind)> {
+    let rows = rows();
+    let is_number = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
     let of = |status: u16, is_other: bool| {
         let mut found = rows.iter().filter(|(statuses, _)| {
             let other = statuses.strip_prefix("any other ");
-            other.is_some() == is_other
-                && other.unwrap_or(statuses).split(", ").any(|one| covers(one, status))
+            let statuses = other.unwrap_or(statuses);
+            is_number(statuses)
+                && other.is_some() == is_other
+                && statuses.split(", ").any(|one| covers(one, status))
         });
-        let outcome = found.next().map(|(_, outcome)| *outcome);
+        let kind = found.next().map(|(_, kind)| *kind);
         assert!(found.next().is_none(), "{status} stands in two rows");
-        outcome
+        kind
     };
     (100..=999).map(|status| (status, of(status, false).or_else(|| of(status, true)).unwrap())).collect()
 }
@@ -50,12 +67,13 @@ fn covers(statuses: &str, status: u16) -> bool {
     (first.parse().unwrap()..=last.parse().unwrap()).contains(&status)
 }
 
-fn outcome_of(outcome: Result<(), HandlerError>) -> Outcome {
-    match outcome.map_err(|error| error.kind) {
-        Ok(()) => Outcome::Done,
-        Err(FailureKind::Transient) => Outcome::TryAgain,
-        Err(FailureKind::Permanent) => Outcome::Permanent,
-        Err(other) => panic!("{other:?}"),
+fn kind_of(outcome: Result<(), HandlerError>) -> Kind {
+    let Err(error) = outcome else { return Kind::Done };
+    match call_outcome(&Policy::default(), &error) {
+        CallOutcome::Unavailable | CallOutcome::Refusal(_) => Kind::NotNow,
+        CallOutcome::Fault => Kind::Fault,
+        CallOutcome::Answer if error.kind == FailureKind::Permanent => Kind::Permanent,
+        CallOutcome::Answer => Kind::Own,
     }
 }
 
@@ -67,15 +85,33 @@ fn told_by(status: u16, retry_after: Option<&'static str>) -> Result<(), Handler
 }
 
 #[test]
-fn every_status_has_the_outcome_that_the_documentation_says() {
-    let found: Vec<_> = (100..=999).map(|status| (status, outcome_of(told_by(status, None)))).collect();
+fn every_status_has_the_kind_that_the_documentation_says() {
+    let found: Vec<_> = (100..=999).map(|status| (status, kind_of(told_by(status, None)))).collect();
     let documented = documented();
     assert_eq!(found.len(), 900);
     for (found, documented) in found.iter().zip(&documented) {
         assert_eq!(found, documented);
     }
-    let permanent = found.iter().filter(|(_, outcome)| *outcome == Outcome::Permanent).count();
-    assert_eq!(permanent, 90, "a hundred 4xx but for ten");
+    let permanent = found.iter().filter(|(_, kind)| *kind == Kind::Permanent).count();
+    assert_eq!(permanent, 88, "a hundred 4xx but for twelve");
+}
+
+#[test]
+fn every_error_has_the_kind_that_the_documentation_says() {
+    let mut errors = 0;
+    for (names, kind) in rows() {
+        for name in names.split(", ").filter_map(|name| name.strip_prefix('`')?.strip_suffix('`')) {
+            let error = match kind {
+                _ if name == "HandlerError::unavailable" => HandlerError::unavailable("Db", ""),
+                Kind::Permanent => HandlerError::permanent(name, ""),
+                _ => HandlerError::transient(name, ""),
+            };
+            assert_eq!(kind_of(Err(error)), kind, "{name}");
+            errors += 1;
+        }
+    }
+    assert_eq!(errors, 19);
+    assert_eq!(kind_of(Err(HandlerError::transient("OrderNotFound", ""))), Kind::Own);
 }
 
 /// Over the wire, where a client might follow redirects, wait or misinterpret a status.
@@ -84,8 +120,12 @@ async fn every_class_of_statuses_arrives_as_it_was_sent() {
     // 204 and 304 have no body, and 101 ends HTTP.
     for status in [204, 304, 101] {
         let server = Loopback::start([Answer::new(status, &[], "")]).await;
-        let expected = if status == 204 { Outcome::Done } else { Outcome::TryAgain };
-        assert_eq!(outcome_of(call(&server, LONG).await), expected, "{status}");
+        let expected = match status {
+            204 => Kind::Done,
+            304 => Kind::NotNow,
+            _ => Kind::Own,
+        };
+        assert_eq!(kind_of(call(&server, LONG).await), expected, "{status}");
     }
     for status in [200, 201, 202, 206, 299] {
         assert_eq!(answered(status, &[]).await, Ok(()), "{status}");
@@ -115,6 +155,7 @@ fn a_status_that_says_when_to_call_again_is_never_permanent() {
         let error = told_by(status, Some("5")).unwrap_err();
         assert_eq!(error.kind, FailureKind::TransientAfter(Duration::from_secs(5)), "{status}");
         assert_eq!(error.error_type, ErrorType::HttpStatus(status));
+        assert_eq!(kind_of(Err(error)), Kind::NotNow, "{status}");
         let error = told_by(status, Some("soon")).unwrap_err();
         assert_eq!(error.kind == FailureKind::Permanent, is_permanent(StatusCode::from_u16(status).unwrap()));
     }
