@@ -19,7 +19,7 @@ use redeliver_sim::Batching;
 use redeliver_sim::functions::{
     async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor,
 };
-use redeliver_sim::{Engine, EventCounter, Functions, LocalLambda, LoopError, Topology, payload_of};
+use redeliver_sim::{Engine, EventCounter, Functions, LocalLambda, LoopError, Pollers, Topology, payload_of};
 
 use crate::Setup;
 use crate::producer::{Producer, drained};
@@ -91,8 +91,8 @@ async fn run_on<S: QueueService, C: Clock>(
             tracker: &tracker,
             progress: &|settled| bar.set_position(settled),
             wait: backend.wait,
-            concurrency: 1,
-            inner_concurrency: 1,
+            pollers: Pollers::constant(1),
+            inner_pollers: Pollers::constant(1),
             original_body: if setup.retry_loop == RetryLoop::AsyncRetry { payload_of } else { |body| body },
         },
         queues: &(backend.of_functions)(topology),

@@ -7,4 +7,4 @@ mod usage;
 mod tests;
 
 pub use prices::{Price, PriceList, Prices};
-pub use usage::{Architecture, Bill, CALL_SECONDS, DECISION, Invocations, Usage};
+pub use usage::{Architecture, Bill, CALL_SECONDS, Invocations, Usage};

@@ -1,25 +1,24 @@
 //! The engine: polls the queues for the functions, side by side, until every message has come out.
 
 mod final_dlq;
+mod pollers;
 mod producer;
 
 use std::cell::Cell;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all, select};
-use futures_util::lock::Mutex as AsyncMutex;
+use futures_util::future::{Either, select};
 use futures_util::{join, pin_mut};
-use redeliver_core::deliver::until;
-use redeliver_core::message::ReceivedMessage;
-use redeliver_core::polling::{invoke, receive};
-use redeliver_core::ports::{Clock, Function, Queue, Receive};
+use redeliver_core::ports::{Clock, Function, Queue};
 
 use crate::batching::Batching;
 use crate::error::LoopError;
-use crate::topology::{INVOCATION_TIMEOUT, Topology};
+use crate::topology::Topology;
 use crate::tracker::Tracker;
+pub use pollers::Pollers;
 use redeliver_core::lock;
 
 /// The pause after a failed receive.
@@ -47,10 +46,10 @@ pub struct Engine<'a, Q, C> {
     pub progress: &'a dyn Fn(u64),
     /// The longest long poll.
     pub wait: Duration,
-    /// Concurrent invocations of the function on the source queue.
-    pub concurrency: usize,
-    /// Concurrent invocations of each other function.
-    pub inner_concurrency: usize,
+    /// The pollers of the source queue.
+    pub pollers: Pollers,
+    /// The pollers of each other queue.
+    pub inner_pollers: Pollers,
     /// The body that was sent, given the body of its final record.
     pub original_body: fn(&str) -> &str,
 }
@@ -73,7 +72,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             // Not `try_join!`: when one fails, `done` ends the others, after the batch that they are working on.
             let annotator = &functions.final_dlq_annotator;
             let (messages, failed, moved, annotated, collected) = join!(
-                self.poll(source, &functions.on_source, self.concurrency, *batching, &done),
+                self.poll(source, &functions.on_source, self.pollers, *batching, &done),
                 async {
                     match (intermediate, &functions.failed_message_processor) {
                         (Some(queue), Some(function)) => self.poll_inner(queue, function, &done).await,
@@ -114,71 +113,19 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         function: &impl Function,
         done: &Cell<bool>,
     ) -> Result<(), LoopError> {
-        self.poll(queue, function, self.inner_concurrency, Batching::default(), done).await
+        self.poll(queue, function, self.inner_pollers, Batching::default(), done).await
     }
 
-    /// Polls for up to `concurrency` invocations at a time.
-    async fn poll(
-        &self,
-        queue: &Q,
-        function: &impl Function,
-        concurrency: usize,
-        batching: Batching,
-        done: &Cell<bool>,
-    ) -> Result<(), LoopError> {
-        let receiving = AsyncMutex::default();
-        let poll = |_| self.poll_in_turn(queue, function, batching, &receiving, done);
-        join_all((0..concurrency).map(poll)).await.into_iter().collect()
-    }
-
-    /// Polls for one invocation at a time. Loops that share `receiving` receive one after the other: otherwise each
-    /// message would wake a thousand long polls.
-    async fn poll_in_turn(
-        &self,
-        queue: &Q,
-        function: &impl Function,
-        batching: Batching,
-        receiving: &AsyncMutex<()>,
-        done: &Cell<bool>,
-    ) -> Result<(), LoopError> {
-        self.repeat(done, async || {
-            let turn = receiving.lock().await;
-            if done.get() {
-                return Ok(());
-            }
-            let received = receive(queue, batching.size, self.wait).await;
-            drop(turn);
-            let mut records = received.map_err(LoopError::sqs("receiving messages"))?;
-            self.fill_batch(queue, &mut records, batching).await;
-            invoke(queue, function, self.clock, records, INVOCATION_TIMEOUT).await;
-            Ok(())
-        })
-        .await
-    }
-
-    /// Receives more messages until the batch is full or the window is over. If a receive fails, the batch goes as it
-    /// is.
-    async fn fill_batch(&self, queue: &Q, records: &mut Vec<ReceivedMessage>, batching: Batching) {
-        let (end, size) = (self.clock.now() + batching.window, usize::from(batching.size));
-        while !records.is_empty() && records.len() < size && self.clock.now() < end {
-            let wait = until(self.clock.now(), end).min(self.wait);
-            let max_messages = u8::try_from(size - records.len()).unwrap_or(1);
-            match queue.receive(Receive { max_messages, wait, visibility: None }).await {
-                Ok(more) => records.extend(more),
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Repeats a step until the run is done. A retryable error is tried again; any other ends the run.
+    /// Repeats a step until it breaks off or the run is done. A retryable error is tried again; any other ends the run.
     async fn repeat(
         &self,
         done: &Cell<bool>,
-        mut step: impl AsyncFnMut() -> Result<(), LoopError>,
+        mut step: impl AsyncFnMut() -> Result<ControlFlow<()>, LoopError>,
     ) -> Result<(), LoopError> {
         while !done.get() {
             match step().await {
-                Ok(()) => {}
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return Ok(()),
                 Err(LoopError::Sqs { error, .. }) if error.fault.is_retryable() => {
                     self.clock.sleep(RETRY_PAUSE).await;
                 }

@@ -24,7 +24,7 @@ mod tracker;
 
 pub use batching::Batching;
 pub use built_in_target::{BuiltInTarget, Failures};
-pub use engine::{Engine, Functions};
+pub use engine::{Engine, Functions, Pollers};
 pub use error::LoopError;
 pub use event_counter::{EventCounter, EventCounts};
 pub use lambda::{LocalLambda, check_payload, payload_of};

@@ -2,7 +2,7 @@
 //!
 //! The schedule of retries and the outages that a message survives are computed from the policy. Load, dead letters and
 //! requests are measured: the functions run in virtual time against a target that is down, flaps, fails, or is at its
-//! capacity. The inner functions take time, too.
+//! capacity. Producers, calls, pollers, environments and requests to SQS take the times of [`Times`].
 
 mod delays;
 mod environments;
@@ -16,12 +16,15 @@ mod schedule;
 mod survival;
 mod target;
 pub(crate) mod telemetry;
+mod timed_queue;
+mod times;
 
 pub use delays::{ByGroup, Delays, LongestDelays};
 pub use forecast::{Forecast, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, WorstCase};
 pub use inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunctionName, InnerLoad};
 pub use load::{AfterReturn, Load, Second, Wasted};
 pub use run::{CircuitBreaker, Measurements, run};
-pub use scenario::{Concurrency, Flap, Groups, Scenario, TargetFault};
+pub use scenario::{Flap, Groups, Scenario, TargetFault};
 pub use schedule::{Attempt, Schedule};
 pub use survival::{HoldPlan, Survival};
+pub use times::Times;

@@ -12,8 +12,8 @@ use redeliver_embedded::EmbeddedQueue;
 
 use crate::batching::Batching;
 
-/// The functions' timeout.
-pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
+/// The functions' timeout: the construct's default (`timeout` in infra/lib/planning.ts).
+pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The queues of one retry loop.
 #[derive(Clone, Debug)]
@@ -40,14 +40,21 @@ impl Topology<EmbeddedQueue> {
     pub fn of_functions(&self) -> Self {
         const ROLE: &str = "AROAREDELIVER00000000";
         let resenders = Resenders::parse(ROLE).expect("every run parses this role id");
-        let queue = |queue: &EmbeddedQueue| queue.sending_as(&format!("{ROLE}:functions"));
-        Self {
+        let queues = self.map(|queue| queue.sending_as(&format!("{ROLE}:functions")));
+        Self { resenders, ..queues }
+    }
+}
+
+impl<Q> Topology<Q> {
+    /// The same topology of other queues.
+    pub(crate) fn map<T>(&self, queue: impl Fn(&Q) -> T) -> Topology<T> {
+        Topology {
             retry_loop: self.retry_loop,
             batching: self.batching,
-            resenders,
+            resenders: self.resenders.clone(),
             source: queue(&self.source),
-            intermediate: self.intermediate.as_ref().map(queue),
-            source_dlq: self.source_dlq.as_ref().map(queue),
+            intermediate: self.intermediate.as_ref().map(&queue),
+            source_dlq: self.source_dlq.as_ref().map(&queue),
             annotation: queue(&self.annotation),
             final_dlq: queue(&self.final_dlq),
         }

@@ -150,7 +150,7 @@ fn outage(more: &[&str]) -> Value {
 #[test]
 fn an_outage_costs_each_environment_the_calls_that_open_its_circuit_breaker_and_its_probes() {
     for (environments, probes) in [(1, 15), (3, 44)] {
-        let planned = outage(&["--environments", &environments.to_string()]);
+        let planned = outage(&["--max-concurrency", &environments.to_string()]);
         let measured = &planned["measured"];
         let breaker = &measured["circuit_breaker"];
         assert_eq!(

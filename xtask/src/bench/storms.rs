@@ -46,7 +46,7 @@ fn by_backoff() -> Command {
 /// With ten invocations at once.
 fn by_default(outage: &str) -> Command {
     let mut command = simulate();
-    command.args(["--outage", outage, "--max-concurrency", "10"]);
+    command.args(["--outage", outage]);
     command
 }
 

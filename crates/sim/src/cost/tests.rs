@@ -10,11 +10,11 @@ use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 
-use super::usage::{DECISION, MEMORY_GB};
+use super::usage::MEMORY_GB;
 use super::*;
 use crate::batching::Batching;
 use crate::planner::telemetry::log_bytes;
-use crate::planner::{Concurrency, Groups, Scenario, TargetFault, run};
+use crate::planner::{Groups, Scenario, TargetFault, Times, run};
 
 /// The size of the log line for a batch of ten messages.
 struct LogBytes {
@@ -25,6 +25,16 @@ struct LogBytes {
     /// By the message-processor.
     sent_again: f64,
     hopped: f64,
+}
+
+/// The duration of an invocation of the functions that only call SQS, as the pages assume it: four times that of the
+/// simulator, so that nobody sizes too small.
+const DECISION_SECONDS: f64 = 0.1;
+
+/// Invocations of the message-processor, and of the other functions.
+fn invocations(calling: f64, deciding: f64) -> Invocations {
+    let seconds = calling * CALL_SECONDS + deciding * DECISION_SECONDS;
+    Invocations { count: calling + deciding, seconds }
 }
 
 const CALLS: &str = "orders-prod-message-processor";
@@ -145,7 +155,7 @@ fn table(title: &str, usage: Usage, [requests, invocations, duration, logs]: [St
 fn at_once() -> Usage {
     Usage {
         sqs_requests: 1_000_000.0 + 100_000.0 + 100_000.0,
-        invocations: Invocations { calling: 100_000.0, deciding: 0.0 },
+        invocations: invocations(100_000.0, 0.0),
         log_bytes: 1e5 * log_bytes_of_ten().processed,
         ..Usage::default()
     }
@@ -154,7 +164,7 @@ fn at_once() -> Usage {
 fn retries() -> Usage {
     Usage {
         sqs_requests: 6.0 * 100_000.0,
-        invocations: Invocations { calling: 100_000.0, deciding: 100_000.0 },
+        invocations: invocations(100_000.0, 100_000.0),
         log_bytes: 1e5 * (log_bytes_of_ten().handed_off + log_bytes_of_ten().scheduled),
         ..Usage::default()
     }
@@ -170,19 +180,19 @@ fn a_million_messages_that_succeed_at_once() {
         ),
         format!(
             "{}, at {} a million",
-            whole(usage.invocations.total()),
+            whole(usage.invocations.count),
             dollars(prices.lambda_million_requests.dollars)
         ),
         format!(
             "{} × {CALL_SECONDS} s × {MEMORY_GB} GB = {} GB-s, at ${:.10}",
-            whole(usage.invocations.calling),
+            whole(usage.invocations.count),
             whole(usage.invocations.gb_seconds()),
             prices.lambda_gb_second_arm64.dollars
         ),
         format!(
             "100,000 × {} bytes + {} × 2 × 400 bytes of Lambda's own = {:.2} GB, at {}",
             log_bytes_of_ten().processed,
-            whole(usage.invocations.total()),
+            whole(usage.invocations.count),
             usage.log_gb(),
             dollars(prices.logs_gb.dollars)
         ),
@@ -193,28 +203,25 @@ fn a_million_messages_that_succeed_at_once() {
 #[test]
 fn a_million_retries() {
     let usage = retries();
-    let Invocations { calling, deciding } = usage.invocations;
+    // As many of one function as of the other.
+    let each = usage.invocations.count / 2.0;
     let how = [
         format!(
             "100,000 each: hand-off; receive, delete; re-send; receive, delete = {}",
             whole(usage.sqs_requests)
         ),
-        format!(
-            "{} of the failed-message-processor + {} of the message-processor",
-            whole(deciding),
-            whole(calling)
-        ),
+        format!("{} of the failed-message-processor + {} of the message-processor", whole(each), whole(each)),
         format!(
             "{} × ({} s + {CALL_SECONDS} s) × {MEMORY_GB} GB = {} GB-s",
-            whole(calling),
-            DECISION.as_secs_f64(),
+            whole(each),
+            DECISION_SECONDS,
             whole(usage.invocations.gb_seconds())
         ),
         format!(
             "100,000 × ({} + {}) bytes + {} × 2 × 400 bytes = {:.2} GB",
             log_bytes_of_ten().handed_off,
             log_bytes_of_ten().scheduled,
-            whole(usage.invocations.total()),
+            whole(usage.invocations.count),
             usage.log_gb()
         ),
     ];
@@ -224,7 +231,7 @@ fn a_million_retries() {
 fn direct_retries() -> Usage {
     Usage {
         sqs_requests: 3.0 * 100_000.0,
-        invocations: Invocations { calling: 100_000.0, deciding: 0.0 },
+        invocations: invocations(100_000.0, 0.0),
         log_bytes: 1e5 * log_bytes_of_ten().sent_again,
         ..Usage::default()
     }
@@ -233,7 +240,7 @@ fn direct_retries() -> Usage {
 #[test]
 fn a_million_direct_retries() {
     let usage = direct_retries();
-    let Invocations { calling, .. } = usage.invocations;
+    let calling = usage.invocations.count;
     let how = [
         format!("100,000 each: re-send; receive, delete = {}", whole(usage.sqs_requests)),
         format!("{} of the message-processor", whole(calling)),
@@ -245,7 +252,7 @@ fn a_million_direct_retries() {
         format!(
             "100,000 × {} bytes + {} × 2 × 400 bytes = {:.2} GB",
             log_bytes_of_ten().sent_again,
-            whole(usage.invocations.total()),
+            whole(usage.invocations.count),
             usage.log_gb()
         ),
     ];
@@ -256,7 +263,7 @@ fn a_million_direct_retries() {
 fn in_order(sends: f64, event: &Event) -> Usage {
     Usage {
         sqs_fifo_requests: sends + 2e6,
-        invocations: Invocations { calling: 1e6, deciding: 0.0 },
+        invocations: invocations(1e6, 0.0),
         log_bytes: 1e6 * bytes(CALLS, std::slice::from_ref(event)),
         ..Usage::default()
     }
@@ -311,28 +318,26 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
             messages,
             fault: TargetFault::Outage(Duration::from_secs(outage)),
             groups,
-            capacity: None,
             over: Duration::from_secs(1),
-            invocations: Concurrency::Unlimited { environments: 10 },
-            inner_concurrency: 10,
             batching: Batching { size, ..Batching::default() },
-            seed: 0,
+            times: Times::NONE,
+            ..Scenario::default()
         };
         run(&policy, &scenario, &|_| {}).unwrap()
     };
     // Without an outage no message fails, with one of 30 s each fails once.
     let (without, with) = (measured(0), measured(30));
     assert_eq!((without.retries, with.retries), (0, messages));
-    let million = |with: f64, without: f64| (with - without) * 1e6 / 2000.0;
-    let (Invocations { calling, deciding }, before) = (with.usage.invocations, without.usage.invocations);
+    let (without, with) = (without.usage, with.usage);
+    let million = |value: fn(&Usage) -> f64| (value(&with) - value(&without)) * 1e6 / 2000.0;
+    let count = million(|usage| usage.invocations.count);
+    // Nothing takes time here, so the durations are those that the pages assume.
+    let deciding = if strategy == Strategy::DelayedResend { count / 2.0 } else { 0.0 };
     Usage {
-        sqs_requests: million(with.usage.sqs_requests, without.usage.sqs_requests),
-        sqs_fifo_requests: million(with.usage.sqs_fifo_requests, without.usage.sqs_fifo_requests),
-        invocations: Invocations {
-            calling: million(calling, before.calling),
-            deciding: million(deciding, before.deciding),
-        },
-        log_bytes: million(with.usage.log_bytes, without.usage.log_bytes),
+        sqs_requests: million(|usage| usage.sqs_requests),
+        sqs_fifo_requests: million(|usage| usage.sqs_fifo_requests),
+        invocations: invocations(count - deciding, deciding),
+        log_bytes: million(|usage| usage.log_bytes),
     }
 }
 
@@ -382,14 +387,14 @@ fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
     let usage = Usage {
         // Sends; receives; a delete a batch; hand-offs or re-sends, and the failed-message-processor's three.
         sqs_requests: sent + deliveries / f64::from(received) + batches + with_a_failure + 3.0 * deciding,
-        invocations: Invocations { calling: batches, deciding },
+        invocations: invocations(batches, deciding),
         log_bytes: (batches - with_a_failure) * well
             + with_a_failure * failing
             + deciding * log_bytes_of_one_scheduled(),
         ..Usage::default()
     };
     let bill = usage.bill(&prices, Architecture::Arm64);
-    let invocations = usage.invocations.total();
+    let invocations = usage.invocations.count;
     let at_once = invocations.min(MONTH_SECONDS);
     let traces = at_once + (invocations - at_once) * SAMPLED;
     let traces = if traced { traces / 1e6 * prices.traces_million.dollars } else { 0.0 };
@@ -455,11 +460,7 @@ fn the_sizing_of_four_loads() {
 fn thin_traffic_large_messages_and_the_other_processor() {
     let Prices { prices, region, read_on } = Prices::list();
     is_in("deploy/cost.md", &format!("List prices of {region} as of {read_on}, without free tiers"));
-    let single = Usage {
-        sqs_requests: 3e6,
-        invocations: Invocations { calling: 1e6, deciding: 0.0 },
-        ..Usage::default()
-    };
+    let single = Usage { sqs_requests: 3e6, invocations: invocations(1e6, 0.0), ..Usage::default() };
     let bill = single.bill(&prices, Architecture::Arm64);
     is_in(
         "deploy/cost.md",
@@ -563,7 +564,7 @@ fn an_hour_of_hops() {
     let hops = 4e6;
     let usage = Usage {
         sqs_requests: 0.3 * hops,
-        invocations: Invocations { calling: 0.0, deciding: hops / 10.0 },
+        invocations: invocations(0.0, hops / 10.0),
         log_bytes: hops / 10.0 * log_bytes_of_ten().hopped,
         ..Usage::default()
     };
@@ -581,7 +582,7 @@ fn an_hour_of_hops() {
             short(usage.sqs_requests / 1e6),
             dollars(bill.sqs_requests),
             dollars(prices.sqs_million_requests.dollars),
-            short(usage.invocations.total() / 1e6),
+            short(usage.invocations.count / 1e6),
             dollars(bill.lambda_requests),
             log_bytes_of_ten().hopped,
             lines,

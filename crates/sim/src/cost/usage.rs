@@ -1,17 +1,13 @@
 //! From usage to dollars.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use super::prices::{Price, PriceList};
 
 /// The memory of each function in the stack.
 pub(super) const MEMORY_GB: f64 = 0.25;
-/// The assumed duration of an invocation of the message-processor: the concurrent calls of a batch.
+/// The mean time of a call of the target: an assumption.
 pub const CALL_SECONDS: f64 = 0.3;
-/// The assumed duration of an invocation of the other functions, which only call SQS.
-pub const DECISION: Duration = Duration::from_millis(100);
 /// Lambda's own log lines for an invocation: `START`, `END` and `REPORT` ("Monitoring Lambda functions").
 const LAMBDA_LOG_BYTES: f64 = 2.0 * 400.0;
 
@@ -24,13 +20,12 @@ pub enum Architecture {
     X86_64,
 }
 
-/// Invocations, by their duration.
+/// Invocations of all functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Invocations {
-    /// Invocations of the message-processor, of [`CALL_SECONDS`] each.
-    pub calling: f64,
-    /// Invocations of the other functions, of [`DECISION`] each.
-    pub deciding: f64,
+    pub count: f64,
+    /// The sum of their billed durations.
+    pub seconds: f64,
 }
 
 /// The usage that AWS charges for.
@@ -55,28 +50,24 @@ pub struct Bill {
 }
 
 impl Invocations {
-    pub fn total(&self) -> f64 {
-        self.calling + self.deciding
-    }
-
     pub fn gb_seconds(&self) -> f64 {
-        (self.calling * CALL_SECONDS + self.deciding * DECISION.as_secs_f64()) * MEMORY_GB
+        self.seconds * MEMORY_GB
     }
 }
 
 impl Usage {
     /// Logs in GB, including Lambda's own lines.
     pub fn log_gb(&self) -> f64 {
-        (self.log_bytes + self.invocations.total() * LAMBDA_LOG_BYTES) / 1e9
+        (self.log_bytes + self.invocations.count * LAMBDA_LOG_BYTES) / 1e9
     }
 
     /// The usage of `factor` times as many messages.
     pub fn times(self, factor: f64) -> Self {
-        let Invocations { calling, deciding } = self.invocations;
+        let Invocations { count, seconds } = self.invocations;
         Self {
             sqs_requests: self.sqs_requests * factor,
             sqs_fifo_requests: self.sqs_fifo_requests * factor,
-            invocations: Invocations { calling: calling * factor, deciding: deciding * factor },
+            invocations: Invocations { count: count * factor, seconds: seconds * factor },
             log_bytes: self.log_bytes * factor,
         }
     }
@@ -89,7 +80,7 @@ impl Usage {
         Bill {
             sqs_requests: self.sqs_requests / 1e6 * prices.sqs_million_requests.dollars
                 + self.sqs_fifo_requests / 1e6 * prices.sqs_fifo_million_requests.dollars,
-            lambda_requests: self.invocations.total() / 1e6 * prices.lambda_million_requests.dollars,
+            lambda_requests: self.invocations.count / 1e6 * prices.lambda_million_requests.dollars,
             lambda_duration: self.invocations.gb_seconds() * gb_second,
             logs: self.log_gb() * prices.logs_gb.dollars,
         }
@@ -110,7 +101,7 @@ mod tests {
     use crate::cost::Prices;
 
     fn usage() -> Usage {
-        let invocations = Invocations { calling: 1e6, deciding: 2e6 };
+        let invocations = Invocations { count: 3e6, seconds: 5e5 };
         Usage { sqs_requests: 5e6, sqs_fifo_requests: 2e6, invocations, log_bytes: 1e9 }
     }
 
@@ -119,7 +110,7 @@ mod tests {
         let bill = usage().bill(&Prices::list().prices, Architecture::Arm64);
         // 5 million at $0.40, and 2 million at $0.50
         assert_eq!((bill.sqs_requests, bill.lambda_requests), (3.0, 3.0 * 0.2));
-        // (1e6 × 0.3 s + 2e6 × 0.1 s) × 0.25 GB = 125,000 GB-s
+        // 500,000 s × 0.25 GB = 125,000 GB-s
         assert!((bill.lambda_duration - 125_000.0 * 0.000_013_333_4).abs() < 1e-9);
         assert!((bill.logs - (1.0 + 3.0 * 0.8) * 0.5).abs() < 1e-9);
         assert!((bill.total() - (3.0 + 0.6 + 1.666_675 + 1.7)).abs() < 1e-9);

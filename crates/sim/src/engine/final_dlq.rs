@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::ControlFlow;
 
 use redeliver_core::arrival::trace_header_and_verdict;
 use redeliver_core::deliver::deletion::delete;
@@ -40,7 +41,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
             // A record that is not deleted comes out again, and counts as a copy.
             delete(queue, self.clock, &handles).await;
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })
         .await
     }

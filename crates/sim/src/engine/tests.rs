@@ -7,6 +7,7 @@ use std::io::BufWriter;
 use redeliver_core::events::Event;
 use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Confirmed, Content, OutgoingMessage, ReceivedMessage, Timestamp};
+use redeliver_core::polling::receive;
 use redeliver_core::ports::{Observer, QueueSender as _};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
@@ -31,14 +32,14 @@ fn engine<'a>(
         tracker,
         progress: &|_| {},
         wait: Duration::from_secs(20),
-        concurrency: 1,
-        inner_concurrency: 1,
+        pollers: Pollers::constant(1),
+        inner_pollers: Pollers::constant(1),
         original_body: |body| body,
     }
 }
 
 /// Runs `work` with an engine on queues of its own; also returns the number of messages left in them.
-fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) -> T) -> (T, u64) {
+pub(super) fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) -> T) -> (T, u64) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
@@ -51,7 +52,7 @@ fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) 
     })
 }
 
-fn message(body: &str) -> OutgoingMessage {
+pub(super) fn message(body: &str) -> OutgoingMessage {
     OutgoingMessage::new(Content { body: body.to_owned(), ..Content::default() }).unwrap()
 }
 
@@ -108,7 +109,7 @@ fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
         let tracker = Mutex::default();
         let engine = engine(&topology, &clock, &tracker);
         let (sizes, done) = (Sizes(Mutex::default()), Cell::new(false));
-        let poll = engine.poll(&topology.source, &sizes, 1, batching, &done);
+        let poll = engine.poll(&topology.source, &sizes, Pollers::constant(1), batching, &done);
         let send = async {
             for _ in 0..30 {
                 engine.send(vec![message("{}")], pending()).await.unwrap();

@@ -1,7 +1,6 @@
 //! Execution environments of a function, as in Lambda: each handles one invocation at a time, and has its own memory with
 //! its own circuit breaker.
 
-use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -19,29 +18,17 @@ const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 /// environment lifecycle"). Two hours are an assumption.
 const LIFETIME: Duration = Duration::from_secs(2 * 3600);
 
-/// A function with several environments, each of which `start` makes.
+/// A function with several environments, each of which `start` makes. An invocation gets the most recently used idle
+/// one, and a new one only if none is idle: Lambda seems to do the same.
 pub(super) struct Environments<'a, S, F> {
     start: S,
     clock: &'a VirtualClock,
-    reuse: Reuse,
-    pool: Mutex<Pool<F>>,
+    /// The time that a new environment takes before it handles its first invocation.
+    cold_start: Duration,
+    /// The most recently used one is the last.
+    idle: Mutex<Vec<Environment<F>>>,
     /// Environments started so far.
     started: &'a Counter,
-}
-
-/// The idle environment that an invocation gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reuse {
-    /// The most recently used one, and a new one only if none is idle: Lambda seems to do the same.
-    MostRecent,
-    /// The least recently used one, of this many. When calls take no time, the most recent one would get them all.
-    InTurn(usize),
-}
-
-struct Pool<F> {
-    /// The most recently used one is the last.
-    idle: VecDeque<Environment<F>>,
-    busy: usize,
 }
 
 struct Environment<F> {
@@ -51,42 +38,35 @@ struct Environment<F> {
 }
 
 impl<'a, S: Fn() -> F, F> Environments<'a, S, F> {
-    pub(super) fn new(reuse: Reuse, clock: &'a VirtualClock, started: &'a Counter, start: S) -> Self {
-        let pool = Mutex::new(Pool { idle: VecDeque::new(), busy: 0 });
-        Self { start, clock, reuse, pool, started }
+    pub(super) fn new(cold_start: Duration, clock: &'a VirtualClock, started: &'a Counter, start: S) -> Self {
+        Self { start, clock, cold_start, idle: Mutex::default(), started }
     }
 
-    fn take(&self) -> Environment<F> {
+    async fn take(&self) -> Environment<F> {
         let now = self.clock.now();
         let idle = {
-            let Pool { idle, busy } = &mut *lock(&self.pool);
+            let mut idle = lock(&self.idle);
             idle.retain(|environment| {
                 until(environment.used_at, now) < IDLE_MAX && until(environment.started_at, now) < LIFETIME
             });
-            let taken = match self.reuse {
-                Reuse::MostRecent => idle.pop_back(),
-                Reuse::InTurn(count) if idle.len() + *busy < count => None,
-                Reuse::InTurn(_) => idle.pop_front(),
-            };
-            *busy += 1;
-            taken
+            idle.pop()
         };
-        idle.unwrap_or_else(|| {
-            self.started.add(1);
-            Environment { function: (self.start)(), started_at: now, used_at: now }
-        })
+        if let Some(environment) = idle {
+            return environment;
+        }
+        self.started.add(1);
+        let function = (self.start)();
+        self.clock.sleep(self.cold_start).await;
+        Environment { function, started_at: now, used_at: now }
     }
 }
 
 impl<S: Fn() -> F + Send + Sync, F: Function> Function for Environments<'_, S, F> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
-        let mut environment = self.take();
+        let mut environment = self.take().await;
         let response = environment.function.process(records, deadline).await;
         environment.used_at = self.clock.now();
-        let mut pool = lock(&self.pool);
-        pool.busy -= 1;
-        pool.idle.push_back(environment);
-        drop(pool);
+        lock(&self.idle).push(environment);
         response
     }
 }
@@ -118,11 +98,11 @@ mod tests {
     }
 
     macro_rules! environments {
-        ($reuse:expr, $clock:ident, $invoked:ident, $started:ident) => {{
+        ($cold_start:expr, $clock:ident, $invoked:ident, $started:ident) => {{
             let (clock, invoked, started) = (&$clock, &$invoked, &$started);
             // The one that is starting is counted already.
             let start = move || Numbered { number: started.get() - 1, clock, invoked };
-            Environments::new($reuse, clock, started, start)
+            Environments::new($cold_start, clock, started, start)
         }};
     }
 
@@ -133,7 +113,7 @@ mod tests {
     #[test]
     fn the_most_recent_idle_environment_is_reused() {
         let (clock, invoked, started) = world();
-        let environments = environments!(Reuse::MostRecent, clock, invoked, started);
+        let environments = environments!(Duration::ZERO, clock, invoked, started);
         clock.block_on(async {
             invoke(&environments).await;
             invoke(&environments).await;
@@ -149,21 +129,22 @@ mod tests {
     }
 
     #[test]
-    fn in_turn_every_environment_is_used() {
+    fn only_the_first_invocation_of_an_environment_waits_for_its_start() {
         let (clock, invoked, started) = world();
-        let environments = environments!(Reuse::InTurn(3), clock, invoked, started);
-        clock.block_on(async {
-            for _ in 0..7 {
-                invoke(&environments).await;
-            }
+        let environments = environments!(Duration::from_millis(150), clock, invoked, started);
+        let ends = clock.block_on(async {
+            invoke(&environments).await;
+            let first = clock.now().timestamp_millis();
+            invoke(&environments).await;
+            (first, clock.now().timestamp_millis())
         });
-        assert_eq!(*invoked.lock().unwrap(), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(ends, (1150, 2150));
     }
 
     #[test]
     fn an_environment_ends_when_it_is_idle_for_long_or_old() {
         let (clock, invoked, started) = world();
-        let environments = environments!(Reuse::MostRecent, clock, invoked, started);
+        let environments = environments!(Duration::ZERO, clock, invoked, started);
         clock.block_on(async {
             invoke(&environments).await;
             clock.sleep(IDLE_MAX - Duration::from_secs(1)).await;

@@ -136,7 +136,7 @@ impl Forecast {
         let dollars = usage.bill(&self.prices.prices, self.architecture);
         let per_million = PerMillion {
             sqs_requests: usage.sqs_requests + usage.sqs_fifo_requests,
-            invocations: usage.invocations.total(),
+            invocations: usage.invocations.count,
             gb_seconds: usage.invocations.gb_seconds(),
             log_gb: usage.log_gb(),
             dollars,
@@ -174,9 +174,8 @@ mod tests {
     use std::time::Duration;
 
     use super::super::run::run;
-    use super::super::scenario::{Concurrency, TargetFault};
+    use super::super::scenario::TargetFault;
     use super::*;
-    use crate::batching::Batching;
 
     fn worst_case(policy: &str, retention_seconds: u64) -> WorstCase {
         let policy = Policy::from_json(policy).unwrap();
@@ -187,16 +186,10 @@ mod tests {
     #[test]
     fn a_million_messages_of_which_each_dies_are_a_million_writes_to_the_archive() {
         let scenario = Scenario {
-            strategy: Strategy::DelayedResend,
             messages: 20,
             fault: TargetFault::FailureRate(1.0),
-            groups: None,
-            capacity: None,
             over: Duration::from_secs(10),
-            invocations: Concurrency::Unlimited { environments: 10 },
-            inner_concurrency: 10,
-            batching: Batching::default(),
-            seed: 0,
+            ..Scenario::default()
         };
         let policy = Policy::from_json(r#"{"max_attempts":0,"circuit_breaker":false}"#).unwrap();
         let measured = run(&policy, &scenario, &|_| {}).unwrap();

@@ -14,7 +14,7 @@ use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 use serde::Serialize;
 
 use super::scenario::name;
-use crate::cost::DECISION;
+use super::times::Times;
 
 /// The largest concurrency: the highest `MaximumConcurrency` ("ScalingConfig", AWS Lambda API Reference).
 pub const INNER_CONCURRENCY_MAX: u16 = 1000;
@@ -96,8 +96,8 @@ pub(super) struct InnerLoads {
 
 impl InnerLoads {
     /// True if more than a minute's work waited for one of the functions.
-    pub(super) fn back_up(&self, inner_concurrency: u16) -> bool {
-        let backlog = BURST_SECONDS * possible_per_second(inner_concurrency);
+    pub(super) fn back_up(&self, inner_concurrency: u16, times: &Times) -> bool {
+        let backlog = BURST_SECONDS.saturating_mul(possible_per_second(inner_concurrency, times));
         self.all().any(|(_, load)| lock(load).backlog(0..u64::MAX) > backlog)
     }
 
@@ -105,14 +105,15 @@ impl InnerLoads {
     pub(super) fn bottleneck(
         &self,
         inner_concurrency: u16,
+        times: &Times,
         kept_up: &Self,
         drain_seconds_without: u64,
     ) -> Option<Bottleneck> {
-        let possible_per_second = possible_per_second(inner_concurrency);
+        let possible_per_second = possible_per_second(inner_concurrency, times);
         let bottlenecks = self.all().zip(kept_up.all()).map(|((function, load), (_, kept_up))| {
             let load = lock(load).clone();
             let wanted_per_second = lock(kept_up).busiest_per_second();
-            let inner_concurrency_needed = wanted_per_second.div_ceil(self::possible_per_second(1));
+            let inner_concurrency_needed = wanted_per_second.div_ceil(self::possible_per_second(1, times));
             let backlog_max = load.backlog(0..u64::MAX);
             Bottleneck {
                 function,
@@ -138,13 +139,14 @@ impl InnerLoads {
     }
 }
 
-/// Messages per second, in full batches.
-fn possible_per_second(inner_concurrency: u16) -> u64 {
-    let milliseconds = u64::try_from(DECISION.as_millis()).unwrap_or(u64::MAX);
-    u64::from(inner_concurrency) * BATCH_ENTRIES_MAX as u64 * 1000 / milliseconds
+/// Messages per second, in full batches, of which each is a receive and a send.
+fn possible_per_second(inner_concurrency: u16, times: &Times) -> u64 {
+    let milliseconds = u64::try_from((times.receive + times.request).as_millis()).unwrap_or(u64::MAX);
+    let messages = u64::from(inner_concurrency) * BATCH_ENTRIES_MAX as u64 * 1000;
+    messages.checked_div(milliseconds).unwrap_or(u64::MAX)
 }
 
-/// An inner function whose invocations take as long as the cost model says.
+/// An inner function, and the load on it.
 pub(super) struct InnerFunction<'a, F> {
     pub(super) function: F,
     /// The ARN of its queue.
@@ -159,7 +161,6 @@ impl<F: Function> Function for InnerFunction<'_, F> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let second = until(self.start, self.clock.now()).as_secs();
         lock(self.load).record(second, records.len(), self.sqs.visible(&self.queue));
-        self.clock.sleep(DECISION).await;
         self.function.process(records, deadline).await
     }
 }
@@ -172,21 +173,18 @@ mod tests {
     use redeliver_core::strategy::Strategy;
 
     use super::*;
-    use crate::batching::Batching;
-    use crate::planner::{Concurrency, Scenario, TargetFault, run};
+    use crate::planner::{Scenario, TargetFault, run};
 
     fn bottleneck(messages: u64) -> Option<Bottleneck> {
         let scenario = Scenario {
             strategy: Strategy::DirectResend,
             messages,
             fault: TargetFault::FailureRate(1.0),
-            groups: None,
-            capacity: None,
             over: Duration::from_secs(1),
-            invocations: Concurrency::Unlimited { environments: 1 },
+            max_concurrency: 1000,
             inner_concurrency: 2,
-            batching: Batching::default(),
-            seed: 0,
+            times: Times { request: Duration::from_millis(100), ..Times::NONE },
+            ..Scenario::default()
         };
         let policy = Policy::from_json(r#"{"max_attempts":0,"circuit_breaker":false}"#).unwrap();
         run(&policy, &scenario, &|_| {}).unwrap().bottleneck
@@ -195,11 +193,11 @@ mod tests {
     /// Without attempts, all messages are dead letters at once. No strategy takes them past the final-dlq-annotator.
     #[test]
     fn the_final_dlq_annotator_is_a_bottleneck_when_more_than_a_minutes_work_waits() {
-        let found = bottleneck(12_020).unwrap();
+        let found = bottleneck(12_100).unwrap();
         assert_eq!(found.function, InnerFunctionName::FinalDlqAnnotator);
-        assert_eq!((found.backlog_max, found.possible_per_second), (12_010, 200));
+        assert_eq!((found.backlog_max, found.possible_per_second), (12_050, 200));
         assert_eq!((found.wanted_per_second, found.inner_concurrency_needed), (201, 3));
         assert_eq!((found.load.backlog(10..11), found.load.last_second()), (10_010, 60));
-        assert_eq!(bottleneck(12_010), None, "a minute's work is a burst");
+        assert_eq!(bottleneck(12_000), None, "a minute's work is a burst");
     }
 }

@@ -1,12 +1,15 @@
-//! Counts the invocations of the functions, and the messages that were held.
+//! Counts the invocations of the functions with their billed time, and the messages that were held.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use redeliver_core::deliver::until;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{Attribute, Confirmed, ReceivedMessage, Timestamp};
-use redeliver_core::ports::Function;
+use redeliver_core::ports::{Clock as _, Function};
+use redeliver_embedded::VirtualClock;
 
 use redeliver_core::lock;
 
@@ -51,17 +54,51 @@ fn was_held(record: &ReceivedMessage) -> bool {
         || record.body.contains("\"held_seconds\"")
 }
 
+/// The invocations of all functions, and their billed milliseconds.
+#[derive(Debug, Default)]
+pub(super) struct InvocationCounter {
+    pub(super) count: Counter,
+    pub(super) milliseconds: Counter,
+}
+
+impl InvocationCounter {
+    /// "Duration is calculated from the time your code begins executing until it returns [...], rounded up to the nearest
+    /// 1 ms" ("AWS Lambda pricing").
+    fn add(&self, duration: Duration) {
+        self.count.add(1);
+        let milliseconds = duration.as_micros().div_ceil(1000);
+        self.milliseconds.add(u64::try_from(milliseconds).unwrap_or(u64::MAX));
+    }
+}
+
 /// A function whose invocations are counted.
 pub(super) struct CountedFunction<'a, F> {
     pub(super) function: F,
-    pub(super) invocations: &'a Counter,
+    pub(super) clock: &'a VirtualClock,
+    pub(super) invocations: &'a InvocationCounter,
     pub(super) held: &'a HeldMessages,
 }
 
 impl<F: Function> Function for CountedFunction<'_, F> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
-        self.invocations.add(1);
+        let begin = self.clock.now();
         self.held.note_all(&records);
-        self.function.process(records, deadline).await
+        let confirmed = self.function.process(records, deadline).await;
+        self.invocations.add(until(begin, self.clock.now()));
+        confirmed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_millisecond_is_billed_as_one() {
+        let invocations = InvocationCounter::default();
+        for micros in [0, 1, 25_000, 25_001] {
+            invocations.add(Duration::from_micros(micros));
+        }
+        assert_eq!((invocations.count.get(), invocations.milliseconds.get()), (4, 1 + 25 + 26));
     }
 }

@@ -18,13 +18,15 @@ use serde::Serialize;
 use uuid::Builder;
 
 use super::delays::{ByGroup, DelayLog, Delays};
-use super::environments::{Environments, Reuse};
+use super::environments::Environments;
 use super::inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunction, InnerLoads};
-use super::invocation_counter::{CountedFunction, Counter, HeldMessages};
+use super::invocation_counter::{CountedFunction, Counter, HeldMessages, InvocationCounter};
 use super::load::{AfterReturn, Load, Wasted};
-use super::scenario::{Concurrency, Groups, Scenario};
+use super::scenario::{Groups, Scenario};
 use super::target::SimulatedTarget;
 use super::telemetry::Telemetry;
+use super::timed_queue::TimedQueue;
+use super::times::CallTimes;
 use crate::built_in_target::{BuiltInTarget, Failures};
 use crate::cost::{Invocations, Usage};
 use crate::engine::{Engine, Functions};
@@ -101,10 +103,11 @@ pub struct CircuitBreaker {
 /// If the scenario cannot run to its end.
 pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measurements, LoopError> {
     let (mut measurements, loads) = run_once(policy, scenario, progress)?;
-    if loads.back_up(scenario.inner_concurrency) {
+    if loads.back_up(scenario.inner_concurrency, &scenario.times) {
         let unlimited = Scenario { inner_concurrency: INNER_CONCURRENCY_MAX, ..*scenario };
         let (Measurements { drain_seconds, .. }, kept_up) = run_once(policy, &unlimited, &|_| {})?;
-        measurements.bottleneck = loads.bottleneck(scenario.inner_concurrency, &kept_up, drain_seconds);
+        measurements.bottleneck =
+            loads.bottleneck(scenario.inner_concurrency, &scenario.times, &kept_up, drain_seconds);
     }
     Ok(measurements)
 }
@@ -116,8 +119,10 @@ fn run_once(
 ) -> Result<(Measurements, InnerLoads), LoopError> {
     let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
-    let counters = Counters::default();
-    let simulation = Simulation { policy, scenario, clock: &clock, start: clock.now(), counters: &counters };
+    let (counters, sends) = (Counters::default(), scenario.sends());
+    let (start, counters_of_run) = (clock.now(), &counters);
+    let simulation =
+        Simulation { policy, scenario, sends: &sends, clock: &clock, start, counters: counters_of_run };
     let measurements = futures_executor::block_on(clock.run(simulation.run(&sqs, progress)))??;
     Ok((measurements, counters.inner))
 }
@@ -126,6 +131,8 @@ fn run_once(
 struct Simulation<'a> {
     policy: &'a Policy,
     scenario: &'a Scenario,
+    /// The moments of the sends.
+    sends: &'a [Duration],
     clock: &'a VirtualClock,
     start: Timestamp,
     counters: &'a Counters,
@@ -139,17 +146,17 @@ struct Counters {
     delays: Mutex<DelayLog>,
     telemetry: Telemetry,
     held: HeldMessages,
-    /// Invocations of the message-processor, and of the other functions.
-    calling: Counter,
-    deciding: Counter,
+    invocations: InvocationCounter,
     inner: InnerLoads,
     environments: Counter,
+    /// Environments of the other functions.
+    inner_environments: Counter,
 }
 
 impl<'a> Simulation<'a> {
     async fn run(self, sqs: &EmbeddedSqs, progress: &dyn Fn(u64)) -> Result<Measurements, LoopError> {
-        let Self { policy, scenario, clock, counters, .. } = self;
-        let Scenario { strategy, batching, seed, .. } = *scenario;
+        let Self { policy, scenario, sends, clock, start, counters } = self;
+        let Scenario { strategy, batching, seed, times, .. } = *scenario;
         let topology = Topology::create(sqs, "simulated", strategy, policy.max_attempts, batching)
             .await
             .map_err(LoopError::sqs("creating the queues"))?;
@@ -157,19 +164,26 @@ impl<'a> Simulation<'a> {
         let rate = scenario.fault.failure_rate().unwrap_or(0.0);
         let built_in = BuiltInTarget::new(Failures { rate, seed, ..Failures::default() });
         let Counters { load, tracker, delays, .. } = counters;
-        let target = SimulatedTarget::new(scenario, &built_in, clock, load, tracker, delays);
+        let (built_in, call_times) = (&built_in, &CallTimes::new(times, seed));
+        let target =
+            SimulatedTarget { clock, start, scenario, sends, built_in, call_times, load, tracker, delays };
         let engine = Engine {
             topology: &topology,
             clock,
             tracker: &counters.tracker,
             progress,
             wait: Duration::from_secs(20),
-            concurrency: scenario.invocations.environments().into(),
-            inner_concurrency: scenario.inner_concurrency.into(),
+            pollers: times.pollers(scenario.max_concurrency),
+            inner_pollers: times.pollers(scenario.inner_concurrency),
             original_body: |body| body,
         };
         let queues = topology.of_functions();
-        let functions = self.functions(sqs, &queues, target);
+        let timed = queues.map(|queue| TimedQueue {
+            queue: queue.clone(),
+            clock: clock.clone(),
+            request: times.request,
+        });
+        let functions = self.functions(sqs, &timed, target);
         let mut no_output = std::io::sink();
         try_join!(self.produce(&engine), engine.run(&functions, &mut no_output, pending()))?;
         let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
@@ -179,67 +193,64 @@ impl<'a> Simulation<'a> {
     fn functions(
         self,
         sqs: &'a EmbeddedSqs,
-        queues: &Topology<EmbeddedQueue>,
+        queues: &Topology<TimedQueue>,
         target: SimulatedTarget<'a>,
     ) -> Functions<impl Function, impl Function, impl Function> {
-        let Self { policy, clock, counters, start, .. } = self;
+        let Self { policy, scenario, clock, counters, start, .. } = self;
         let observer =
             move || counters.telemetry.environment_observer(clock, start, &counters.load, &counters.held);
         let schema = MessageSchema::default;
-        let failed_message_processor =
-            failed_message_processor(queues, clock, observer(), schema(), policy.clone());
+        let cold_start = scenario.times.cold_start;
         let InnerLoads { failed_message_processor: load, final_dlq_annotator: annotator_load } =
             &counters.inner;
-        let failed_message_processor =
-            queues.intermediate.as_ref().zip(failed_message_processor).map(|(queue, function)| {
-                InnerFunction { function, queue: queue.arn().to_owned(), sqs, clock, start, load }
+        let started = &counters.inner_environments;
+        let failed_message_processor = queues.intermediate.as_ref().map(|queue| {
+            let function = Environments::new(cold_start, clock, started, move || {
+                failed_message_processor(queues, clock, observer(), schema(), policy.clone())
+                    .expect("there is an intermediate DLQ")
             });
+            InnerFunction { function, queue: queue.queue.arn().to_owned(), sqs, clock, start, load }
+        });
         let final_dlq_annotator = InnerFunction {
-            function: final_dlq_annotator(queues, clock, observer()),
-            queue: queues.annotation.arn().to_owned(),
+            function: Environments::new(cold_start, clock, started, move || {
+                final_dlq_annotator(queues, clock, observer())
+            }),
+            queue: queues.annotation.queue.arn().to_owned(),
             sqs,
             clock,
             start,
             load: annotator_load,
         };
-        let reuse = match self.scenario.invocations {
-            Concurrency::Limited(_) => Reuse::MostRecent,
-            Concurrency::Unlimited { environments } => Reuse::InTurn(environments.into()),
-        };
-        let message_processors = Environments::new(reuse, clock, &counters.environments, move || {
+        let message_processors = Environments::new(cold_start, clock, &counters.environments, move || {
             message_processor(queues, target, clock, observer(), schema(), policy.clone())
         });
-        let held = &counters.held;
-        let (calling, deciding) = (&counters.calling, &counters.deciding);
         Functions {
-            on_source: CountedFunction { function: message_processors, invocations: calling, held },
-            failed_message_processor: failed_message_processor.map(|function| CountedFunction {
-                function,
-                invocations: deciding,
-                held,
-            }),
-            final_dlq_annotator: CountedFunction {
-                function: final_dlq_annotator,
-                invocations: deciding,
-                held,
-            },
+            on_source: self.counted(message_processors),
+            failed_message_processor: failed_message_processor.map(|function| self.counted(function)),
+            final_dlq_annotator: self.counted(final_dlq_annotator),
         }
     }
 
-    /// Sends each message at its second.
+    fn counted<F>(self, function: F) -> CountedFunction<'a, F> {
+        let Counters { invocations, held, .. } = self.counters;
+        CountedFunction { function, clock: self.clock, invocations, held }
+    }
+
+    /// Sends each message at its moment; those of the same moment together.
     async fn produce(self, engine: &Engine<'_, EmbeddedQueue, VirtualClock>) -> Result<(), LoopError> {
-        let Self { scenario, start, counters, .. } = self;
+        let Self { scenario, sends, start, counters, .. } = self;
         let mut ids = ChaCha8Rng::seed_from_u64(scenario.seed);
         let is_fifo = scenario.strategy.definition().is_fifo;
         let mut groups = scenario.groups.map(|groups| shuffled_groups(groups.count, scenario.seed));
-        let mut numbers = (0..scenario.messages).peekable();
-        while let Some(second) = numbers.peek().map(|number| scenario.second_of(*number)) {
-            engine.clock.sleep_until(start + Duration::from_secs(second)).await;
-            let mut messages = Vec::new();
-            while let Some(number) = numbers.next_if(|number| scenario.second_of(*number) == second) {
+        let mut number = 0;
+        for at_once in sends.chunk_by(PartialEq::eq) {
+            engine.clock.sleep_until(start + at_once[0]).await;
+            let mut messages = Vec::with_capacity(at_once.len());
+            for _ in at_once {
                 let group = groups.as_mut().and_then(Iterator::next).map(Groups::id);
                 lock(&counters.delays).sent(scenario.meets_fault(group.as_deref()));
                 messages.push(message(number, group, is_fifo, &mut ids));
+                number += 1;
             }
             engine.send(messages, pending()).await?;
         }
@@ -247,13 +258,13 @@ impl<'a> Simulation<'a> {
     }
 
     fn measurements(self, waiting: u64, usage: Usage) -> Measurements {
-        let Self { policy, scenario, counters, start, .. } = self;
+        let Self { policy, scenario, sends, counters, start, .. } = self;
         let tracker = lock(&counters.tracker);
         // Copies of messages that have come out may be waiting, too: they do not count.
         let waiting = waiting.min(tracker.missing());
         // A target that was never down has been back since the first message.
         let return_second = scenario.return_second().unwrap_or(0);
-        let drain_start = return_second.max(scenario.second_of(scenario.messages - 1));
+        let drain_start = return_second.max(sends.last().map_or(0, Duration::as_secs));
         let last_settled =
             tracker.last_settled_at().map_or(0, |at| (at - start).num_seconds().unsigned_abs());
         let events = counters.telemetry.events.counts();
@@ -290,7 +301,6 @@ impl<'a> Simulation<'a> {
 impl Counters {
     /// `polled` are the queues of producers and event source mappings, `used` the same queues as the functions use them.
     fn usage(&self, polled: &Topology<EmbeddedQueue>, used: &Topology<EmbeddedQueue>) -> Usage {
-        let [calling, deciding] = [&self.calling, &self.deciding].map(|counter| float(counter.get()));
         // No deployment reads the final DLQ, or counts what is in the queues, as the engine does.
         let of_mappings = polled.all().filter(|queue| queue.arn() != polled.final_dlq.arn());
         let of_mappings = of_mappings.map(|queue| (queue.arn(), queue.message_requests()));
@@ -302,7 +312,10 @@ impl Counters {
         Usage {
             sqs_requests,
             sqs_fifo_requests,
-            invocations: Invocations { calling, deciding },
+            invocations: Invocations {
+                count: float(self.invocations.count.get()),
+                seconds: float(self.invocations.milliseconds.get()) / 1000.0,
+            },
             log_bytes: float(self.telemetry.log_bytes.get()),
         }
     }

@@ -8,6 +8,7 @@ use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
+use super::times::Times;
 use crate::batching::Batching;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -22,18 +23,40 @@ pub struct Scenario {
     /// Calls per second that can succeed.
     #[serde(rename = "capacity_per_second")]
     pub capacity: Option<u32>,
-    /// The messages are sent evenly over this span.
+    /// The messages are sent at random moments of this span.
     #[serde(rename = "over_seconds", serialize_with = "seconds")]
     pub over: Duration,
-    #[serde(flatten)]
-    pub invocations: Concurrency,
+    /// Concurrent invocations of the message-processor, each in an environment of its own.
+    pub max_concurrency: u16,
     /// Concurrent invocations of each inner function: the failed-message-processor and the final-dlq-annotator.
     pub inner_concurrency: u16,
     /// The message-processor's batches.
     #[serde(flatten)]
     pub batching: Batching,
-    /// Seeds the message ids, and the failures by chance.
+    /// Seeds the message ids, the moments of the sends, the times of calls, and the failures by chance.
     pub seed: u64,
+    #[serde(skip)]
+    pub times: Times,
+}
+
+/// The defaults of `redeliver simulate`, which are the construct's where it has some.
+impl Default for Scenario {
+    fn default() -> Self {
+        let outage = Duration::from_secs(600);
+        Self {
+            strategy: Strategy::default(),
+            messages: 10_000,
+            fault: TargetFault::Outage(outage),
+            groups: None,
+            capacity: None,
+            over: outage,
+            max_concurrency: 10,
+            inner_concurrency: 10,
+            batching: Batching::default(),
+            seed: 0,
+            times: Times::default(),
+        }
+    }
 }
 
 /// The times of a target that alternates between up and down, in seconds.
@@ -71,38 +94,6 @@ pub struct Groups {
     pub count: u32,
     /// Number of groups that meet the fault: the first ones.
     pub down: u32,
-}
-
-/// Concurrent invocations of the message-processor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Concurrency {
-    /// At most this many, each in an environment of its own. A call takes time.
-    Limited(u16),
-    /// As many as are due; a call takes no time. The environments take turns.
-    Unlimited { environments: u16 },
-}
-
-impl Concurrency {
-    pub const fn limit(self) -> Option<u16> {
-        match self {
-            Self::Limited(most) => Some(most),
-            Self::Unlimited { .. } => None,
-        }
-    }
-
-    /// The largest number of environments.
-    pub const fn environments(self) -> u16 {
-        match self {
-            Self::Limited(environments) | Self::Unlimited { environments } => environments,
-        }
-    }
-}
-
-impl Serialize for Concurrency {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let environments = Some(self.environments());
-        serializer.collect_map([("max_concurrency", self.limit()), ("environments", environments)])
-    }
 }
 
 impl TargetFault {
@@ -189,10 +180,9 @@ impl Scenario {
         self.down_times().next_back().map(|down| down.end)
     }
 
-    /// The second at which message `number` is sent, counted from the first message.
-    pub(super) fn second_of(&self, number: u64) -> u64 {
-        let second = u128::from(number) * u128::from(self.over.as_secs()) / u128::from(self.messages.max(1));
-        u64::try_from(second).unwrap_or(u64::MAX)
+    /// The moments of the sends, since the beginning of the run.
+    pub(super) fn sends(&self) -> Vec<Duration> {
+        self.times.sends(self.messages, self.over, self.seed)
     }
 }
 
@@ -222,18 +212,8 @@ mod tests {
     fn a_flapping_target_is_down_after_each_time_up_until_the_last_message() {
         let down_times = |up, down, over| {
             let [up, down, over] = [up, down, over].map(Duration::from_secs);
-            let scenario = Scenario {
-                strategy: Strategy::DelayedResend,
-                messages: 1,
-                fault: TargetFault::Flap(Flap { up, down }),
-                groups: None,
-                capacity: None,
-                over,
-                invocations: Concurrency::Limited(1),
-                inner_concurrency: 10,
-                batching: Batching::default(),
-                seed: 0,
-            };
+            let fault = TargetFault::Flap(Flap { up, down });
+            let scenario = Scenario { fault, over, ..Scenario::default() };
             let times: Vec<_> = scenario.down_times().collect();
             for second in 0..200 {
                 let is_in_one = times.iter().any(|time| time.contains(&second));

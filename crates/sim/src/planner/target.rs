@@ -14,22 +14,24 @@ use serde::Deserialize;
 use super::delays::{DelayLog, Processed};
 use super::load::{FailureCause, Load};
 use super::scenario::Scenario;
+use super::times::CallTimes;
 use crate::built_in_target::BuiltInTarget;
-use crate::cost::CALL_SECONDS;
 use crate::tracker::Tracker;
 use redeliver_core::lock;
 
 /// Decides about a call at its start, and answers at its end.
 #[derive(Clone, Copy)]
 pub(super) struct SimulatedTarget<'a> {
-    clock: &'a VirtualClock,
-    start: Timestamp,
-    scenario: &'a Scenario,
-    built_in: &'a BuiltInTarget,
-    call_duration: Duration,
-    load: &'a Mutex<Load>,
-    tracker: &'a Mutex<Tracker>,
-    delays: &'a Mutex<DelayLog>,
+    pub(super) clock: &'a VirtualClock,
+    pub(super) start: Timestamp,
+    pub(super) scenario: &'a Scenario,
+    /// The moments of the sends, by the number of the message.
+    pub(super) sends: &'a [Duration],
+    pub(super) built_in: &'a BuiltInTarget,
+    pub(super) call_times: &'a CallTimes,
+    pub(super) load: &'a Mutex<Load>,
+    pub(super) tracker: &'a Mutex<Tracker>,
+    pub(super) delays: &'a Mutex<DelayLog>,
 }
 
 /// The `data` of a simulated message.
@@ -48,34 +50,24 @@ impl Handler for SimulatedTarget<'_> {
     }
 }
 
-impl<'a> SimulatedTarget<'a> {
-    /// A target that is there from now on.
-    pub(super) fn new(
-        scenario: &'a Scenario,
-        built_in: &'a BuiltInTarget,
-        clock: &'a VirtualClock,
-        load: &'a Mutex<Load>,
-        tracker: &'a Mutex<Tracker>,
-        delays: &'a Mutex<DelayLog>,
-    ) -> Self {
-        let limited = scenario.invocations.limit();
-        let call_duration = limited.map_or(Duration::ZERO, |_| Duration::from_secs_f64(CALL_SECONDS));
-        Self { clock, start: clock.now(), scenario, built_in, call_duration, load, tracker, delays }
-    }
-
+impl SimulatedTarget<'_> {
     async fn call(&self, message: &Message<'_>, group: Option<&str>) -> Result<(), HandlerError> {
-        let meets_fault = self.scenario.meets_fault(group);
+        let Self { scenario, sends, .. } = *self;
+        let Data { number } = message.data()?;
+        let meets_fault = scenario.meets_fault(group);
         let answer = self.take(message, meets_fault);
-        if !self.call_duration.is_zero() {
-            self.clock.sleep(self.call_duration).await;
-        }
+        let mean = match answer {
+            Ok(()) | Err(FailureCause::ByChance) => scenario.times.answer,
+            Err(FailureCause::WhileDown | FailureCause::OverCapacity) => scenario.times.refusal,
+        };
+        self.clock.sleep(self.call_times.next(number, mean)).await;
         answer.map_err(error_of)?;
         let now = self.clock.now();
         lock(self.tracker).processed(message.body, now);
-        let Data { number } = message.data()?;
-        let second = self.scenario.second_of(number);
-        let sent_at = self.start + Duration::from_secs(second);
-        let milliseconds = (now - sent_at).num_milliseconds().unsigned_abs();
+        let sent = usize::try_from(number).ok().and_then(|number| sends.get(number)).copied();
+        let sent = sent.unwrap_or_default();
+        let milliseconds = (now - (self.start + sent)).num_milliseconds().unsigned_abs();
+        let second = sent.as_secs();
         lock(self.delays).processed(&Processed { meets_fault, group, number, second, milliseconds });
         Ok(())
     }
@@ -110,24 +102,20 @@ fn error_of(cause: FailureCause) -> HandlerError {
 #[cfg(test)]
 mod tests {
     use redeliver_core::policy::Policy;
-    use redeliver_core::strategy::Strategy;
 
     use super::*;
-    use crate::batching::Batching;
-    use crate::planner::{Concurrency, TargetFault, run};
+    use crate::planner::{TargetFault, Times, run};
 
     fn ten_messages(failure_rate: f64, capacity: Option<u32>) -> Scenario {
         Scenario {
-            strategy: Strategy::DelayedResend,
             messages: 10,
             fault: TargetFault::FailureRate(failure_rate),
-            groups: None,
             capacity,
             over: Duration::from_secs(10),
-            invocations: Concurrency::Unlimited { environments: 1 },
-            inner_concurrency: 10,
-            batching: Batching::default(),
+            max_concurrency: 1,
             seed: 7,
+            times: Times::NONE,
+            ..Scenario::default()
         }
     }
 

@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::Batching;
 use redeliver_sim::cost::Architecture;
-use redeliver_sim::planner::{Concurrency, Flap, Groups, INNER_CONCURRENCY_MAX, Scenario, TargetFault};
+use redeliver_sim::planner::{Flap, Groups, INNER_CONCURRENCY_MAX, Scenario, TargetFault, Times};
 
 use crate::commands::run_args::{probability, strategies};
 use redeliver_operator::terminal::output::Printing;
@@ -44,19 +44,18 @@ Examples:
   redeliver simulate --policy policy.json --flap 20s,20s --capacity 500
   redeliver simulate --policy policy.json --groups 100 --groups-down 1
   redeliver simulate --policy policy.json --strategy direct-resend
-  redeliver simulate --strategy ordered --groups 10 --groups-down 1 \\
-    --outage 1h --max-concurrency 10
+  redeliver simulate --strategy ordered --groups 10 --groups-down 1 --outage 1h
   redeliver simulate --arrival-rate 900 --messages 90000 --inner-concurrency 2
   redeliver simulate --policy policy.json --prices frankfurt.json --format json
 
-Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, with --flap over 1h, \
+Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come at random moments of the outage, with --flap of 1h, \
 unless --over or --arrival-rate is given. \
-Calls take no time, and all that are due are made at once; with --max-concurrency a call takes 0.3 s. \
+A call takes 0.3 s on average, and a refused one 0.02 s. \
 If the failed-message-processor or the final-dlq-annotator cannot keep up, the output says which --inner-concurrency would.
 
-Each invocation runs in an environment with its own circuit breaker, as in Lambda. With --max-concurrency N there are at most N \
-environments; the most recently used idle one comes first, and an environment ends after 5 idle minutes or 2 hours (assumptions: AWS \
-says \"every few hours\"). Otherwise --environments take turns. A policy with a circuit breaker runs twice, with and without it.
+Each invocation runs in an environment with its own circuit breaker, as in Lambda, so with --max-concurrency N there are at most N \
+environments. The most recently used idle one comes first, and an environment ends after 5 idle minutes or 2 hours (assumptions: AWS \
+says \"every few hours\"). A policy with a circuit breaker runs twice, with and without it. The page about plans has all times of the model.
 
 Prices are AWS's list prices of us-east-1, without free tiers. --prices names a JSON file that replaces some of them: \
 {\"sqs_million_requests\": 0.40, \"sqs_fifo_million_requests\": 0.50, \"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334, \
@@ -100,21 +99,18 @@ pub struct Arguments {
     /// Calls per second that can succeed; further calls get HTTP status 429
     #[arg(long, value_name = "N", value_parser = number(1_u32..))]
     pub capacity: Option<u32>,
-    /// Send the messages evenly over this span [default: that of the outage; with --failure-rate 10m, with --flap 1h]
+    /// Send the messages at random moments of this span [default: that of the outage; with --failure-rate 10m, with --flap 1h]
     #[arg(long, value_name = "SPAN", value_parser = seconds(SPAN), conflicts_with = "arrival_rate")]
     pub over: Option<Duration>,
     /// Messages per second
     #[arg(long, value_name = "N", value_parser = number(1_u32..))]
     pub arrival_rate: Option<u32>,
-    /// Maximum concurrency of the event source mapping
-    #[arg(long, value_name = "N", value_parser = number(1..=1000_u16))]
-    pub max_concurrency: Option<u16>,
-    /// Environments of the message-processor, each with its own circuit breaker. A small flow has one: use 1, or
-    /// --max-concurrency, which sets their number, too
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(1..=1000_u16), conflicts_with = "max_concurrency")]
-    pub environments: u16,
+    /// Maximum concurrency of the event source mapping: concurrent invocations of the message-processor, each in an
+    /// environment with a circuit breaker of its own
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(1..=1000_u16))]
+    pub max_concurrency: u16,
     /// Concurrent invocations of the failed-message-processor, and of the final-dlq-annotator: the construct's
-    /// innerConcurrency. A batch of ten takes 0.1 s
+    /// innerConcurrency. A batch of ten takes 0.045 s
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(2..=INNER_CONCURRENCY_MAX))]
     pub inner_concurrency: u16,
     /// Messages in a batch of the message-processor, at most 10 [default: 10; with --strategy ordered 1, as the construct has it]
@@ -205,10 +201,7 @@ impl Arguments {
             groups,
             capacity: self.capacity,
             over: self.over.or(at_rate).unwrap_or(self.flap.map_or(self.outage, |_| FLAP_OVER)),
-            invocations: match self.max_concurrency {
-                Some(most) => Concurrency::Limited(most),
-                None => Concurrency::Unlimited { environments: self.environments },
-            },
+            max_concurrency: self.max_concurrency,
             inner_concurrency: self.inner_concurrency,
             batching: Batching {
                 // As the construct has it: only in batches of one each receive is a call.
@@ -216,6 +209,7 @@ impl Arguments {
                 window: self.batching_window,
             },
             seed: self.seed,
+            times: Times::default(),
         })
     }
 }

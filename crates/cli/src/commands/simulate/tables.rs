@@ -93,9 +93,7 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
     if let Some(most) = given.capacity {
         sentence += &format!("; the target takes {} a second", grouped(most.into()));
     }
-    if let Some(most) = given.invocations.limit() {
-        sentence += &format!("; at most {} at once", counted(most.into(), "invocation"));
-    }
+    sentence += &format!("; at most {} at once", counted(given.max_concurrency.into(), "invocation"));
     if measured(forecast).any(|measured| measured.bottleneck.is_some()) {
         sentence += &format!("; innerConcurrency {}", given.inner_concurrency);
     }

@@ -57,17 +57,17 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
         };
         let never_done = Cell::new(false);
         let Topology { source, intermediate, annotation, .. } = &topology;
-        let (batching, never_done) = (Batching::default(), &never_done);
+        let (one, batching, never_done) = (Pollers::constant(1), Batching::default(), &never_done);
         let run = async {
             let failed = async {
                 if let (Some(queue), Some(function)) = (intermediate, &functions.failed_message_processor) {
-                    engine.poll(queue, function, 1, batching, never_done).await.unwrap();
+                    engine.poll(queue, function, one, batching, never_done).await.unwrap();
                 }
             };
             join!(
-                engine.poll(source, &functions.on_source, 1, batching, never_done),
+                engine.poll(source, &functions.on_source, one, batching, never_done),
                 failed,
-                engine.poll(annotation, &functions.final_dlq_annotator, 1, batching, never_done),
+                engine.poll(annotation, &functions.final_dlq_annotator, one, batching, never_done),
             )
         };
         pin_mut!(run, record);

@@ -4,7 +4,7 @@ use redeliver_core::strategy::Strategy;
 
 use super::*;
 use crate::batching::Batching;
-use crate::planner::{Second, TargetFault};
+use crate::planner::{Second, TargetFault, Times};
 
 /// Without a circuit breaker, so that every number follows from the delays.
 const FIXED: &str = r#"{"max_attempts":9,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
@@ -16,12 +16,11 @@ fn one_group_of_three(strategy: Strategy, batch_size: u8) -> Scenario {
         messages: 60,
         fault: TargetFault::Outage(Duration::from_secs(150)),
         groups: Some(Groups { count: 3, down: 1 }),
-        capacity: None,
         over: Duration::from_secs(60),
-        invocations: Concurrency::Unlimited { environments: 1 },
-        inner_concurrency: 10,
+        max_concurrency: 1,
         batching: Batching { size: batch_size, ..Batching::default() },
-        seed: 0,
+        times: Times::NONE,
+        ..Scenario::default()
     }
 }
 
@@ -42,7 +41,7 @@ fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
     // Sends, receives, deletes and visibility changes, and one invocation for each receive.
     let Usage { sqs_requests, sqs_fifo_requests, invocations, .. } = in_order.usage;
     assert_eq!((sqs_requests, sqs_fifo_requests), (0.0, f64::from(60 + 63 + 60 + 3)));
-    assert_eq!(invocations, Invocations { calling: 63.0, deciding: 0.0 });
+    assert_eq!(invocations.count, 63.0);
     // Those of the first half minute come back after the others.
     let resent = measured(FIXED, &one_group_of_three(Strategy::DelayedResend, 10));
     assert_eq!(resent.by_group.unwrap().overtaken, 10);
@@ -56,7 +55,7 @@ fn a_larger_batch_takes_fewer_requests() {
     // first one fails, one request hides all that were received.
     let (sends, receives, deletes, hides) = (60, 40 + 3 + 2, 40 + 2, 3);
     assert_eq!(in_order.usage.sqs_fifo_requests, f64::from(sends + receives + deletes + hides));
-    assert_eq!(in_order.usage.invocations.calling, f64::from(receives));
+    assert_eq!(in_order.usage.invocations.count, f64::from(receives));
 }
 
 #[test]
@@ -71,7 +70,7 @@ fn a_dead_letter_is_two_queues_of_fifo_prices_and_two_of_standard_ones() {
     let Usage { sqs_requests, sqs_fifo_requests, invocations, .. } = given_up.usage;
     // The message: send, receive, delete. The verdict: send, receive, delete. The final record: send.
     assert_eq!((sqs_fifo_requests, sqs_requests), (3.0, 4.0));
-    assert_eq!(invocations, Invocations { calling: 1.0, deciding: 1.0 });
+    assert_eq!(invocations.count, 2.0);
 }
 
 /// Nothing in a message that stays on its queue says that it was held.

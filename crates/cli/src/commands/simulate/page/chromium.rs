@@ -1,29 +1,14 @@
 //! The page in a real browser.
 
-use std::time::Duration;
-
 use redeliver_core::policy::Policy;
-use redeliver_core::strategy::Strategy;
-use redeliver_sim::Batching;
 use redeliver_sim::cost::{Architecture, Prices};
-use redeliver_sim::planner::{Concurrency, Forecast, Scenario, TargetFault, run};
+use redeliver_sim::planner::{Forecast, Scenario, run};
 
 use redeliver_testing::browser::Scratch;
 
 /// A page of several policies with long names.
 fn page(policies: usize) -> String {
-    let scenario = Scenario {
-        strategy: Strategy::DelayedResend,
-        messages: 50,
-        fault: TargetFault::Outage(Duration::from_secs(600)),
-        groups: None,
-        capacity: Some(1),
-        over: Duration::from_secs(600),
-        invocations: Concurrency::Unlimited { environments: 10 },
-        inner_concurrency: 10,
-        batching: Batching::default(),
-        seed: 0,
-    };
+    let scenario = Scenario { messages: 50, capacity: Some(1), ..Scenario::default() };
     let policy = Policy::from_json(r#"{"max_attempts":20}"#).unwrap();
     let measured = run(&policy, &scenario, &|_| {}).unwrap();
     let mut forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::list());

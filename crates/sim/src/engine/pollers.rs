@@ -1,0 +1,211 @@
+//! The pollers of an event source mapping: each receives a batch, invokes the function with it, and receives again.
+
+use std::cell::Cell;
+use std::future::{pending, poll_fn};
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
+use futures_util::lock::Mutex as AsyncMutex;
+use futures_util::stream::FuturesUnordered;
+use redeliver_core::deliver::until;
+use redeliver_core::message::ReceivedMessage;
+use redeliver_core::polling::{invoke, receive};
+use redeliver_core::ports::{Clock, Function, Queue, Receive};
+
+use super::Engine;
+use crate::batching::Batching;
+use crate::error::LoopError;
+use crate::topology::INVOCATION_TIMEOUT;
+
+/// "Lambda starts processing five batches at a time" ("Configuring scaling behavior for SQS event source mappings", AWS
+/// Lambda Developer Guide).
+const AT_FIRST: u16 = 5;
+/// The same page: "If messages are still available", it adds "up to 300 more concurrent invokes per minute".
+const GROWTH_INTERVAL: Duration = Duration::from_millis(60_000 / 300);
+/// "When traffic is low, Lambda scales back" to five. The page does not say how soon: one empty long poll is an
+/// assumption.
+const IDLE_MAX: Duration = Duration::from_secs(20);
+
+/// The number of pollers of an event source mapping, each of which invokes its function once at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pollers {
+    pub at_first: u16,
+    /// The number that they grow to while messages wait and all of them are busy.
+    pub most: u16,
+    /// The time that a receive takes once there is a message.
+    pub receive: Duration,
+}
+
+impl Pollers {
+    /// The same number all the time, whose receives take no time.
+    #[must_use]
+    pub const fn constant(count: u16) -> Self {
+        Self { at_first: count, most: count, receive: Duration::ZERO }
+    }
+
+    /// Those of Lambda, with this `MaximumConcurrency`.
+    #[must_use]
+    pub fn of_lambda(most: u16, receive: Duration) -> Self {
+        Self { at_first: AT_FIRST.min(most), most, receive }
+    }
+}
+
+/// An event source mapping: its queue, its function, and what its pollers share.
+struct Mapping<'a, Q, F> {
+    queue: &'a Q,
+    function: &'a F,
+    pollers: Pollers,
+    batching: Batching,
+    done: &'a Cell<bool>,
+    /// Pollers receive one after the other: otherwise each message would wake a thousand long polls.
+    receiving: AsyncMutex<()>,
+    /// The pollers that have no batch.
+    idle: Cell<usize>,
+}
+
+impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
+    /// Polls a queue for its function until the run is done.
+    pub(super) async fn poll(
+        &self,
+        queue: &Q,
+        function: &impl Function,
+        pollers: Pollers,
+        batching: Batching,
+        done: &Cell<bool>,
+    ) -> Result<(), LoopError> {
+        let (receiving, idle) = (AsyncMutex::default(), Cell::new(0));
+        let mapping = &Mapping { queue, function, pollers, batching, done, receiving, idle };
+        let mut running: FuturesUnordered<_> =
+            (0..pollers.at_first).map(|_| self.run_poller(mapping, false)).collect();
+        let mut outcome = Ok(());
+        loop {
+            let has_room = running.len() < usize::from(pollers.most);
+            let growth = pin!(self.wait_for_growth(mapping, has_room));
+            match select(running.next(), growth).await {
+                Either::Left((None, _)) => return outcome,
+                Either::Left((Some(ended), _)) => outcome = outcome.and(ended),
+                Either::Right(_) => running.push(self.run_poller(mapping, true)),
+            }
+        }
+    }
+
+    /// Completes when all pollers have been busy while messages wait. Polled after the pollers, each time that one of
+    /// them is: so it needs no waker of its own.
+    async fn wait_for_growth<F>(&self, mapping: &Mapping<'_, Q, F>, has_room: bool) {
+        let all_busy = || mapping.idle.get() == 0;
+        while has_room {
+            poll_fn(|_| if all_busy() { Poll::Ready(()) } else { Poll::Pending }).await;
+            self.clock.sleep(GROWTH_INTERVAL).await;
+            if all_busy() && matches!(mapping.queue.depth().await, Ok(depth) if depth.visible > 0) {
+                return;
+            }
+        }
+        pending().await
+    }
+
+    /// Polls for one invocation at a time. An extra poller ends when it has had nothing to do for a while.
+    async fn run_poller<F: Function>(
+        &self,
+        mapping: &Mapping<'_, Q, F>,
+        is_extra: bool,
+    ) -> Result<(), LoopError> {
+        let Mapping { queue, function, pollers, batching, done, receiving, idle } = mapping;
+        idle.update(|count| count + 1);
+        let ended = self
+            .repeat(done, async || {
+                let since = self.clock.now();
+                let turn = receiving.lock().await;
+                if done.get() {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                let received = receive(*queue, batching.size, self.wait).await;
+                drop(turn);
+                let mut records = received.map_err(LoopError::sqs("receiving messages"))?;
+                if records.is_empty() {
+                    let is_over = is_extra && until(since, self.clock.now()) >= IDLE_MAX;
+                    return Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
+                }
+                self.fill_batch(queue, &mut records, *batching).await;
+                idle.update(|count| count - 1);
+                self.clock.sleep(pollers.receive).await;
+                invoke(*queue, *function, self.clock, records, INVOCATION_TIMEOUT).await;
+                idle.update(|count| count + 1);
+                Ok(ControlFlow::Continue(()))
+            })
+            .await;
+        idle.update(|count| count - 1);
+        ended
+    }
+
+    /// Receives more messages until the batch is full or the window is over. If a receive fails, the batch goes as it
+    /// is.
+    async fn fill_batch(&self, queue: &Q, records: &mut Vec<ReceivedMessage>, batching: Batching) {
+        let (end, size) = (self.clock.now() + batching.window, usize::from(batching.size));
+        while records.len() < size && self.clock.now() < end {
+            let wait = until(self.clock.now(), end).min(self.wait);
+            let max_messages = u8::try_from(size - records.len()).unwrap_or(1);
+            match queue.receive(Receive { max_messages, wait, visibility: None }).await {
+                Ok(more) => records.extend(more),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use redeliver_core::message::packing::pack;
+    use redeliver_core::message::{Confirmed, Timestamp};
+    use redeliver_core::ports::QueueSender as _;
+    use redeliver_embedded::VirtualClock;
+
+    use super::super::tests::{message, on_queues};
+    use super::*;
+
+    /// Takes a minute for each batch, and notes the milliseconds of its invocations.
+    struct Slow<'a>(&'a VirtualClock, Mutex<Vec<i64>>);
+
+    impl Function for Slow<'_> {
+        async fn process(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+            self.1.lock().unwrap().push(self.0.now().timestamp_millis());
+            self.0.sleep(Duration::from_secs(60)).await;
+            Vec::new()
+        }
+    }
+
+    /// A team that sizes its target by the concurrency would otherwise meet it all at once.
+    #[test]
+    fn five_pollers_grow_by_five_a_second_up_to_the_maximum_while_messages_wait() {
+        let (invoked, _) = on_queues(async |engine| {
+            let engine = Engine { wait: Duration::from_secs(20), ..engine };
+            let (clock, queue, done) = (engine.clock, &engine.topology.source, Cell::new(false));
+            let (batching, slow) =
+                (Batching { size: 1, ..Batching::default() }, Slow(clock, Mutex::default()));
+            for batch in pack(&vec![message("{}"); 9]) {
+                queue.send_batch(batch).await;
+            }
+            let pollers = Pollers::of_lambda(8, Duration::from_millis(20));
+            let stop = async {
+                clock.sleep(Duration::from_secs(30)).await;
+                done.set(true);
+            };
+            let (polled, ()) = futures_util::join!(engine.poll(queue, &slow, pollers, batching, &done), stop);
+            polled.unwrap();
+            slow.1.into_inner().unwrap()
+        });
+        // The ninth message waits for the end of an invocation, which comes after the end of the run.
+        assert_eq!(invoked, [20, 20, 20, 20, 20, 220, 420, 620]);
+    }
+
+    #[test]
+    fn a_maximum_below_five_holds_from_the_beginning() {
+        let at_first = |most| Pollers::of_lambda(most, Duration::ZERO).at_first;
+        assert_eq!([at_first(2), at_first(5), at_first(1000)], [2, 5, 5]);
+    }
+}

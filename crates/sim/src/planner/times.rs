@@ -1,0 +1,174 @@
+//! The times that AWS and the target take, and the moments at which producers send.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use redeliver_core::lock;
+
+use crate::cost::CALL_SECONDS;
+use crate::engine::Pollers;
+
+/// Streams of the seed's generator; those below draw the message ids and the order of the groups.
+const SENDS_STREAM: u64 = 2;
+const CALLS_STREAM: u64 = 3;
+
+/// The times that AWS and the target take. The default is the model of `redeliver simulate`; tests of exact figures
+/// have times of their own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// A receive that brings messages, until the function is invoked with them. "Typical latencies for SendMessage,
+    /// ReceiveMessage, and DeleteMessage API requests are in the tens or low hundreds of milliseconds" (Amazon SQS FAQs).
+    pub(super) receive: Duration,
+    /// A request of a function to SQS: the same, and 5 ms of the function's own work at a seventh of a core (256 MB).
+    pub(super) request: Duration,
+    /// The start of an environment: the function's own 7.5 ms (docs/performance.md), and Lambda's, for which AWS has no
+    /// figure: Firecracker boots in about 125 ms ("Firecracker: Lightweight Virtualization for Serverless Applications").
+    /// All of it counts as billed, although Lambda bills the init phase alone: too much, by a few cents a million.
+    pub(super) cold_start: Duration,
+    /// The mean time of a call that the target answers, and of one that it fails by chance.
+    pub(super) answer: Duration,
+    /// The mean time of a call that is refused, or finds no service behind the load balancer: a round trip.
+    pub(super) refusal: Duration,
+    /// The standard deviation of the times' logarithm. At 0.5 one call in a hundred takes three times the median, as
+    /// web services do in their good hours.
+    pub(super) spread: f64,
+    pub(super) is_random: bool,
+    pub(super) has_growing_pollers: bool,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            receive: Duration::from_millis(20),
+            request: Duration::from_millis(25),
+            cold_start: Duration::from_millis(150),
+            answer: Duration::from_secs_f64(CALL_SECONDS),
+            refusal: Duration::from_millis(20),
+            spread: 0.5,
+            is_random: true,
+            has_growing_pollers: true,
+        }
+    }
+}
+
+impl Times {
+    /// A world in which nothing takes time, all pollers are there at once, and sends are at whole seconds.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self {
+        receive: Duration::ZERO,
+        request: Duration::ZERO,
+        cold_start: Duration::ZERO,
+        answer: Duration::ZERO,
+        refusal: Duration::ZERO,
+        spread: 0.0,
+        is_random: false,
+        has_growing_pollers: false,
+    };
+
+    pub(super) fn pollers(&self, most: u16) -> Pollers {
+        if self.has_growing_pollers {
+            Pollers::of_lambda(most, self.receive)
+        } else {
+            Pollers::constant(most)
+        }
+    }
+
+    /// The moments of the sends, in order: random ones, each microsecond of the span with the same chance.
+    pub(super) fn sends(&self, messages: u64, over: Duration, seed: u64) -> Vec<Duration> {
+        if !self.is_random {
+            let second = |number| number * over.as_secs() / messages;
+            return (0..messages).map(|number| Duration::from_secs(second(number))).collect();
+        }
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(SENDS_STREAM);
+        let micros = over.as_micros();
+        let draw = |_| Duration::from_micros(scaled(random.next_u64(), micros));
+        let mut sends: Vec<_> = (0..messages).map(draw).collect();
+        sends.sort_unstable();
+        sends
+    }
+}
+
+/// A number in `0..below`, given one of 64 random bits.
+fn scaled(random: u64, below: u128) -> u64 {
+    u64::try_from((u128::from(random) * below) >> 64).unwrap_or(u64::MAX)
+}
+
+/// The times of calls: of each message and each of its calls the same in each run, whatever the policy.
+#[derive(Debug)]
+pub(super) struct CallTimes {
+    times: Times,
+    seed: u64,
+    /// The number of calls of each message so far.
+    calls: Mutex<HashMap<u64, u32>>,
+}
+
+impl CallTimes {
+    pub(super) fn new(times: Times, seed: u64) -> Self {
+        Self { times, seed, calls: Mutex::default() }
+    }
+
+    /// The time of the next call of a message, given the mean. The logarithm is nearly normal: the sum of four draws, so
+    /// that no call takes longer than five times the mean.
+    pub(super) fn next(&self, message: u64, mean: Duration) -> Duration {
+        if mean.is_zero() || self.times.spread == 0.0 {
+            return mean;
+        }
+        let call = {
+            let mut calls = lock(&self.calls);
+            let call = calls.entry(message).or_default();
+            *call += 1;
+            u128::from(*call)
+        };
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        random.set_stream(CALLS_STREAM + message);
+        random.set_word_pos(4 * call);
+        // The variance of a draw is a twelfth of its width's square.
+        let width = self.times.spread * 3_f64.sqrt();
+        let sum: f64 = (0..4).map(|_| f64::from(random.next_u32()) / f64::from(u32::MAX) - 0.5).sum();
+        // The mean of the exponential of a sum is the product of the means.
+        let mean_factor = ((width / 2.0).sinh() / (width / 2.0)).powi(4);
+        mean.mul_f64((width * sum).exp() / mean_factor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEAN: Duration = Duration::from_millis(300);
+
+    /// Sends at whole seconds made full batches, and goals were met that no deployment meets.
+    #[test]
+    fn sends_are_at_random_moments_in_order() {
+        let sends = |seed| Times::default().sends(1000, Duration::from_secs(100), seed);
+        assert!(sends(0).is_sorted() && sends(0) == sends(0) && sends(0) != sends(1));
+        assert_eq!(sends(0)[..3], [239_606, 264_733, 354_530].map(Duration::from_micros));
+        let in_first_half = sends(0).iter().filter(|at| at.as_secs() < 50).count();
+        assert_eq!(in_first_half, 472);
+        let times = Times { is_random: false, ..Times::default() };
+        assert_eq!(times.sends(3, Duration::from_secs(7), 0), [0, 2, 4].map(Duration::from_secs));
+    }
+
+    #[test]
+    fn call_times_have_the_mean_and_a_long_tail() {
+        let calls = CallTimes::new(Times::default(), 0);
+        let mut times: Vec<_> = (0..10_000).map(|message| calls.next(message, MEAN).as_millis()).collect();
+        times.sort_unstable();
+        let mean = times.iter().sum::<u128>() / 10_000;
+        let percentiles = [0, 5_000, 9_000, 9_900, 9_999].map(|rank| times[rank]);
+        assert_eq!((mean, percentiles), (297, [58, 265, 499, 819, 1338]));
+    }
+
+    #[test]
+    fn a_call_takes_the_same_time_whatever_was_called_before() {
+        let [one, other] = [(); 2].map(|()| CallTimes::new(Times::default(), 7));
+        let first = one.next(1, MEAN);
+        other.next(2, MEAN);
+        assert_eq!(other.next(1, MEAN), first);
+        assert_ne!(one.next(1, MEAN), first, "its second call has a time of its own");
+    }
+}
