@@ -124,6 +124,12 @@ impl Filter {
         })
     }
 
+    /// The filter as it was typed.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.task.text
+    }
+
     /// The filter's first output on a JSON document: `true` picks it; `false`, `null` and no output do not. A document on
     /// which the filter fails, or takes too long, is not judged, and says nothing of any other.
     ///

@@ -87,6 +87,11 @@ impl DeadLetterSource {
         self.file.as_deref().and_then(ArchiveUri::of).transpose()
     }
 
+    /// The file, if it can be read again: it has a journal of its own.
+    pub fn regular_file(&self) -> Option<&Path> {
+        self.file.as_deref().filter(|file| !is_standard_input(file) && file.is_file())
+    }
+
     /// Opens a queue or a file, or reads the period of an archive.
     pub async fn open(&self, period: PeriodArgs) -> Result<OpenSource, Failure> {
         let archive = self.archive()?;

@@ -1,6 +1,12 @@
 //! A redrive as the command line and the console run it: the same checks, limits, stops and report.
+//!
+//! The command line opens a [`RedriveRequest`] as a [`RedriveToQueue`] or a [`RedriveToFile`]. Both it and the console send
+//! dead letters by a [`RedriveTask`].
 
 mod next_step;
+mod request;
+mod to_file;
+mod to_queue;
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,6 +24,9 @@ use crate::terminal::units::{HOUR, counted, span};
 use crate::{Failure, UsageError};
 
 pub use next_step::{Continuation, next_step, not_consumed, staying};
+pub use request::{RedriveRequest, Redriven};
+pub use to_file::RedriveToFile;
+pub use to_queue::RedriveToQueue;
 
 /// Maximum messages a second.
 pub const RATE_MAX: u32 = 3000;

@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use redeliver_operator::UsageError;
+use redeliver_dead_letters::redrive::{Edit, Plan};
 use redeliver_operator::dead_letter_source::DeadLetterSource;
-use redeliver_operator::message_file::is_standard_input;
+use redeliver_operator::files::read_schema;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::QueueAddress;
-use redeliver_operator::redrive::{Pace, RATE_MAX, WATCH_SECONDS_MAX};
+use redeliver_operator::redrive::{Pace, RATE_MAX, RedriveRequest, WATCH_SECONDS_MAX};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::{number, seconds};
+use redeliver_operator::{Failure, UsageError};
 
 use crate::commands::apply_args::ApplyArgs;
 use crate::commands::selection_args::SelectionArgs;
@@ -79,30 +80,30 @@ pub struct Arguments {
     /// Change .body: only members that the filter changes are replaced, all other bytes stay. message_id and
     /// redeliver's own metadata can be changed only if the message was found invalid. The journal keeps the original
     #[arg(long, value_name = "JQ")]
-    pub(super) edit: Option<String>,
+    edit: Option<String>,
     /// Give each message that --edit changes a new message_id, derived from the old one, for an API that remembers ids
     /// and would ignore or refuse another body under the same id. The journal has both ids
     #[arg(long, requires = "edit")]
-    pub(super) new_id: bool,
+    new_id: bool,
     /// A JSON Schema that the `data` of a message must match to be sent back
     #[arg(long, value_name = "FILE")]
-    pub(super) data_schema: Option<PathBuf>,
+    data_schema: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) plain: PlainArguments,
+    plain: PlainArguments,
     /// Maximum number of messages a second
     #[arg(long, value_name = "N", value_parser = number(1..=RATE_MAX))]
-    pub(super) rate: Option<u32>,
+    rate: Option<u32>,
     /// Leave messages that were already sent back this many times
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
-    pub(super) max_generation: u32,
+    max_generation: u32,
     /// Stop when more than this percentage of the sent messages failed again: they came back to the DLQ or, in the
     /// pilot, wait for a retry. 100: never
     #[arg(long, value_name = "PERCENT", default_value_t = Pace::default().stop_after_failures_percent, value_parser = number(0..=100_u8))]
-    pub(super) stop_after_failures: u8,
+    stop_after_failures: u8,
     /// Watch the pilot for this long before the rest is sent; 0s: not at all. SQS's counts are up to a minute old, so a
     /// shorter time shows only what came straight back
     #[arg(long, value_name = "SPAN", default_value = "1m 30s", value_parser = seconds(0..=WATCH_SECONDS_MAX))]
-    pub(super) watch: Duration,
+    watch: Duration,
     /// Send although the source queue has no consumer (`redeliver pause`): the messages wait there, unwatched
     #[arg(long)]
     pub(super) into_paused: bool,
@@ -110,13 +111,13 @@ pub struct Arguments {
     pub(super) apply: ApplyArgs,
     /// The journal; by default redeliver-redrive-PLAN.jsonl in the current directory, with FILE FILE.redriven
     #[arg(long, value_name = "FILE")]
-    pub(super) journal: Option<PathBuf>,
+    journal: Option<PathBuf>,
     #[command(flatten)]
     pub(super) printing: Printing,
 }
 
 impl Arguments {
-    pub(super) fn pace(&self) -> Pace {
+    fn pace(&self) -> Pace {
         Pace {
             rate: self.rate,
             watch_seconds: self.watch.as_secs(),
@@ -125,9 +126,29 @@ impl Arguments {
         }
     }
 
-    /// The file that they come from, if it can be read again: it has a journal of its own.
-    pub(super) fn regular_file(&self) -> Option<&Path> {
-        self.from.file.as_deref().filter(|file| !is_standard_input(file) && file.is_file())
+    /// The redrive that is asked for.
+    pub(super) fn request(&self) -> Result<RedriveRequest<'_>, Failure> {
+        Ok(RedriveRequest {
+            from: &self.from,
+            to: self.to.as_ref(),
+            plan: self.plan()?,
+            pace: self.pace(),
+            max: self.selection.max(),
+            journal: self.journal.as_deref(),
+            applied: self.apply.is_wanted(),
+        })
+    }
+
+    fn plan(&self) -> Result<Plan, Failure> {
+        Ok(Plan {
+            pick: self.selection.pick()?,
+            edit: self.edit.as_deref().map(Edit::new).transpose()?,
+            new_id: self.new_id,
+            into_lines: self.written()?.is_some(),
+            max_generation: self.max_generation,
+            schema: read_schema(self.data_schema.as_deref(), &self.plain)?,
+            ..Plan::default()
+        })
     }
 
     /// The file that messages are written to, if they come from a file and go to no queue.

@@ -2,16 +2,41 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+use redeliver_operator::Failure;
 use redeliver_operator::redrive::not_consumed;
+use redeliver_operator::status::consumer::Consumer;
+use redeliver_operator::terminal::stderr;
+
+use super::Arguments;
+
+/// True if the source queue has a consumer. Without one, messages are sent only if the user agrees.
+pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<bool, Failure> {
+    let why = match consumer {
+        Consumer::There => return Ok(true),
+        Consumer::Unknown(words) => {
+            stderr::warning(format_args!("it is not known whether the source queue has a consumer: {words}"));
+            return Ok(true);
+        }
+        Consumer::Nobody(why) => why,
+    };
+    if !arguments.apply.is_wanted() && !arguments.into_paused {
+        stderr::warning(refusal(why));
+    } else if arguments.into_paused {
+        stderr::remark(why);
+    } else if !is_wanted(why)? {
+        return Err(refusal(why).into());
+    }
+    Ok(false)
+}
 
 /// The error if there is no terminal to ask on.
-pub(super) fn refusal(why: &str) -> String {
+fn refusal(why: &str) -> String {
     let why = not_consumed(why);
     format!("{why}. Run `redeliver resume --apply` for this deployment first, or add --into-paused")
 }
 
 /// Asks the user, if there is a terminal.
-pub(super) fn is_wanted(why: &str) -> io::Result<bool> {
+fn is_wanted(why: &str) -> io::Result<bool> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Ok(false);
     }

@@ -50,6 +50,15 @@ impl Edit {
         Self(Change::Body(text.to_owned()))
     }
 
+    /// The filter as it was typed, or the new body.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match &self.0 {
+            Change::Filter { change, .. } => change.text(),
+            Change::Body(body) => body,
+        }
+    }
+
     /// The body with what the edit changed in it; the inner error says why the edit must not be made.
     pub(super) fn edited(
         &self,

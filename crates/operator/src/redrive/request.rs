@@ -1,0 +1,138 @@
+//! A redrive as it is asked for, and the journal that it has.
+
+use std::path::{Path, PathBuf};
+
+use redeliver_dead_letters::redrive::{Plan, RedriveReport, plan_id};
+
+use super::Pace;
+use crate::Failure;
+use crate::archive::PeriodArgs;
+use crate::dead_letter_source::{DeadLetterSource, DeadLetters};
+use crate::file_journals::{check_not_begun, journal_of_redrive, journal_of_send, or_all_once_more};
+use crate::queues::QueueAddress;
+
+/// A redrive as it is asked for.
+pub struct RedriveRequest<'a> {
+    pub from: &'a DeadLetterSource,
+    /// The queue to send to; the deployment's source queue if `None`.
+    pub to: Option<&'a QueueAddress>,
+    pub plan: Plan,
+    pub pace: Pace,
+    /// Messages in all.
+    pub max: u64,
+    /// The journal, if it is named.
+    pub journal: Option<&'a Path>,
+    /// False if only the plan is wanted.
+    pub applied: bool,
+}
+
+/// A plan, or what was done.
+pub struct Redriven {
+    pub report: RedriveReport,
+    /// Sentences about ids and groups that were named and not found. Empty if not all dead letters were read.
+    pub missing: Vec<String>,
+    /// Sentences about what was picked.
+    pub remarks: Vec<String>,
+}
+
+impl RedriveRequest<'_> {
+    /// Opens the source. Refuses a file of which only the journal of `send --backup` says what was sent.
+    pub(super) async fn open_source(&self) -> Result<DeadLetters, Failure> {
+        let opened = self.from.open(PeriodArgs::default()).await?;
+        if let Some(file) = self.from.regular_file().filter(|_| self.journal.is_none()) {
+            check_not_begun(&journal_of_send(file), "redeliver send --backup").map_err(or_all_once_more)?;
+        }
+        Ok(opened.dead_letters)
+    }
+
+    /// The journal that is named, or else the file's own.
+    pub(super) fn known_journal(&self) -> Option<PathBuf> {
+        let of_file = || self.from.regular_file().map(journal_of_redrive);
+        self.journal.map(Path::to_owned).or_else(of_file)
+    }
+
+    /// The journal that is known, or one that is named after the redrive, so that the same command finds what it has begun.
+    pub(super) fn journal_path(&self, id: &str) -> PathBuf {
+        self.known_journal().unwrap_or_else(|| PathBuf::from(format!("redeliver-redrive-{id}.jsonl")))
+    }
+
+    /// The id of the redrive: depends on the messages and the queues, not on the rate or `--max`. All redrives of a file to
+    /// a queue have the same, and so the same journal: nothing of it is sent twice, whatever they select.
+    pub(super) fn id(&self, from: &str, to: &str) -> String {
+        if self.from.regular_file().is_some() {
+            return plan_id(&[from, to]);
+        }
+        let Plan { pick, edit, new_id, .. } = &self.plan;
+        let filter = pick.filter.as_ref().map_or("", |filter| filter.text());
+        let ids = pick.ids.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        let group = pick.group.as_deref().unwrap_or_default();
+        let edit = edit.as_ref().map_or("", |edit| edit.text());
+        let mut parts = vec![from, to, filter, &ids, group, edit];
+        parts.extend(new_id.then_some("--new-id"));
+        plan_id(&parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use redeliver_dead_letters::redrive::Edit;
+    use redeliver_dead_letters::{Filter, Pick};
+
+    use super::*;
+    use crate::queues::{Connection, DeadLetterQueue, OneQueue};
+
+    fn source(file: Option<&Path>) -> DeadLetterSource {
+        let queue = DeadLetterQueue::new(OneQueue::default(), Connection::default());
+        DeadLetterSource { file: file.map(Path::to_owned), queue }
+    }
+
+    fn request(from: &DeadLetterSource, plan: Plan) -> RedriveRequest<'_> {
+        RedriveRequest { from, to: None, plan, pace: Pace::default(), max: 1, journal: None, applied: true }
+    }
+
+    fn plans() -> [Plan; 6] {
+        let filter = || Some(Filter::of_dead_letters("true").unwrap());
+        let edit = || Some(Edit::new(".body.data.n = 1").unwrap());
+        [
+            Plan::default(),
+            Plan { pick: Pick::one("a"), ..Plan::default() },
+            Plan { pick: Pick::new(Some("g".to_owned()), [], None), ..Plan::default() },
+            Plan { pick: Pick::new(None, [], filter()), ..Plan::default() },
+            Plan { edit: edit(), ..Plan::default() },
+            Plan { edit: edit(), new_id: true, ..Plan::default() },
+        ]
+    }
+
+    /// Another journal would send all of the file again.
+    #[test]
+    fn all_redrives_of_a_file_to_a_queue_share_the_journal_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("dead.jsonl");
+        redeliver_dead_letters::files::replace(&file, b"").unwrap();
+        let from = source(Some(&file));
+        let ids: BTreeSet<_> = plans()
+            .map(|plan| {
+                let request = request(&from, plan);
+                let id = request.id("file", "queue");
+                assert_eq!(request.journal_path(&id), folder.path().join("dead.jsonl.redriven"));
+                id
+            })
+            .into();
+        assert_eq!(ids.len(), 1, "{ids:?}");
+        let all = request(&from, Plan::default());
+        assert!(!ids.contains(&all.id("file", "another queue")));
+        let named = RedriveRequest { journal: Some(Path::new("own.jsonl")), ..all };
+        assert_eq!(named.journal_path("id"), Path::new("own.jsonl"));
+    }
+
+    #[test]
+    fn redrives_of_a_queue_have_a_journal_for_each_selection_and_edit() {
+        let from = source(None);
+        let ids = plans().map(|plan| request(&from, plan).id("dlq", "queue"));
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 6, "{ids:?}");
+        let journal = request(&from, Plan::default()).journal_path(&ids[0]);
+        assert_eq!(journal, PathBuf::from(format!("redeliver-redrive-{}.jsonl", ids[0])));
+    }
+}

@@ -1,0 +1,96 @@
+//! A redrive to a queue: the queues are found and checked, then the dead letters are sent, or only planned.
+
+use std::path::PathBuf;
+
+use redeliver_aws::sqs::SqsQueue;
+use redeliver_core::ports::{Queue as _, is_fifo};
+use redeliver_dead_letters::redrive::Progress;
+
+use super::{Applied, RedriveRequest, RedriveTask, Redriven, check_destination};
+use crate::Failure;
+use crate::dead_letter_source::DeadLetters;
+use crate::sentences::picked_without_members;
+use crate::status::consumer::Consumer;
+
+/// A redrive whose source and destination are open.
+pub struct RedriveToQueue<'a> {
+    request: RedriveRequest<'a>,
+    from: DeadLetters,
+    to: SqsQueue,
+    id: String,
+}
+
+impl<'a> RedriveToQueue<'a> {
+    /// Opens the source, and finds the queue to send to.
+    ///
+    /// # Errors
+    /// If one of them cannot be used, or another command has begun to send the file.
+    pub async fn open(mut request: RedriveRequest<'a>) -> Result<Self, Failure> {
+        let from = request.open_source().await?;
+        let queue = &request.from.queue;
+        let to = match request.to {
+            Some(address) => queue.connection.find(address).await?.queue,
+            None => queue.connection.find(&queue.source().await?).await?.queue,
+        };
+        check_destination(&from, to.arn())?;
+        request.plan.to_fifo = is_fifo(to.arn());
+        let id = request.id(from.name_in_journal(), to.arn());
+        Ok(Self { request, from, to, id })
+    }
+
+    /// True if the messages go to a FIFO queue.
+    pub const fn is_to_fifo(&self) -> bool {
+        self.request.plan.to_fifo
+    }
+
+    /// The ARN of the DLQ, or the file's name instead of it.
+    pub fn from_arn(&self) -> &str {
+        self.from.arn()
+    }
+
+    /// The ARN of the queue to send to.
+    pub fn to_arn(&self) -> &str {
+        self.to.arn()
+    }
+
+    /// The journal that a run writes.
+    pub fn journal_path(&self) -> PathBuf {
+        self.request.journal_path(&self.id)
+    }
+
+    /// Asks whether the queue to send to has a consumer. One that is named may have readers outside of the stack.
+    ///
+    /// # Errors
+    /// If there is no connection to AWS.
+    pub async fn consumer(&self) -> Result<Consumer, Failure> {
+        let is_stack = self.request.to.is_none();
+        Consumer::look(&self.request.from.queue.connection, self.to.arn(), is_stack).await
+    }
+
+    /// Sends the dead letters back, or reports what would be sent.
+    ///
+    /// # Errors
+    /// If the journal, the dead letters or a filter cannot be used, and nothing was done.
+    pub async fn run(
+        &self,
+        is_consumed: bool,
+        interrupted: &dyn Fn() -> bool,
+        progress: &dyn Fn(Progress),
+    ) -> Result<Redriven, Failure> {
+        let RedriveRequest { plan, pace, max, .. } = &self.request;
+        let (from, to) = (&self.from, &self.to);
+        let task = RedriveTask { from, to, plan, pace: *pace, max: *max, is_consumed, interrupted, progress };
+        let path = self.journal_path();
+        // Only the first run over the whole queue can tell that a message is missing. In a file all stay.
+        let is_file = from.lines().is_some();
+        let missing = |is_whole| if is_whole { plan.pick.missing() } else { Vec::new() };
+        if self.request.applied {
+            let Applied { report, is_first, .. } = task.apply(&path, &self.id).await?;
+            let missing = missing(report.is_covered() && (is_first || is_file));
+            return Ok(Redriven { report, missing, remarks: Vec::new() });
+        }
+        let report = task.dry_run(&path, &self.id).await?;
+        let remarks = picked_without_members(&plan.pick).into_iter().collect();
+        Ok(Redriven { missing: missing(report.is_covered()), report, remarks })
+    }
+}
