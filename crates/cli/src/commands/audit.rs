@@ -11,28 +11,25 @@ mod show;
 mod table;
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
-use std::path::Path;
 
-use futures_util::future::{Either, select};
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
-use redeliver_core::ports::{Clock as _, Queue as _};
+use redeliver_core::ports::Clock as _;
 
 pub use arguments::{Arguments, Format};
 pub(crate) use table::groups_for_people;
 
 use redeliver_dead_letters::{KnownCauses, Pick};
 #[cfg(test)]
-use redeliver_operator::audit::AuditReport;
-use redeliver_operator::audit::{Audited, Auditor, Context, Json, JsonLines, Progress, Save, Tally, View};
+use redeliver_operator::audit::{AuditReport, Context, Tally};
+use redeliver_operator::audit::{AuditRequest, Audited, Json, JsonLines, Progress, View};
 use redeliver_operator::dead_letter::Showing;
-use redeliver_operator::dead_letter_source::OpenSource;
 use redeliver_operator::sentences::{
     causes_beyond_the_table, not_judged_in_words, still_hidden as still_hidden_in_words,
 };
 use redeliver_operator::terminal::signals;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::{ExitCode, Failure, Interrupted, UsageError};
+use redeliver_operator::{ExitCode, Failure, UsageError};
 
 /// Reads the queue and prints a report.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -90,30 +87,21 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     if arguments.reveal && !can_mask {
         return Err(UsageError::new("--reveal works only with --show, and with --format html or csv").into());
     }
-    let pick = match &arguments.show {
-        Some(id) => Pick::one(id),
-        None => arguments.selection.pick()?,
+    let request = AuditRequest {
+        source: &arguments.source,
+        period: arguments.period,
+        pick: match &arguments.show {
+            Some(id) => Pick::one(id),
+            None => arguments.selection.pick()?,
+        },
+        max: arguments.selection.max(),
+        known_causes: arguments.known_causes.as_deref(),
+        save: arguments.save.as_deref(),
     };
     let interrupt = signals::interrupted("interrupted: giving the messages back")?;
     let mut stop = Box::pin(interrupt.requested());
-    let opened = select(stop.as_mut(), Box::pin(open(arguments))).await;
-    let OpenSource { dead_letters, name, retention } = match opened {
-        Either::Left(_) => return Err(Interrupted("anything was read").into()),
-        Either::Right((opened, _)) => opened?,
-    };
-    let context = Context {
-        queue: name,
-        retention,
-        now: SystemClock.now(),
-        filter: arguments.selection.filter.clone(),
-    };
-    let known = arguments
-        .known_causes
-        .as_deref()
-        .map(|path| KnownCauses::read(path, dead_letters.arn()))
-        .transpose()?;
-    let archive_read_at = arguments.source.archive()?.map(|_| context.now);
-    let save = arguments.save.as_deref().map(|path| Save::create(path, archive_read_at)).transpose()?;
+    let mut open = request.open(stop.as_mut()).await?;
+    let known = open.known_causes.take();
     let mut output = output(arguments)?;
     let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}";
     let bar = stderr::progress(ProgressBar::new(0), template);
@@ -124,60 +112,35 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         }
         Progress::Over => bar.finish_and_clear(),
     };
-    let auditor = Auditor {
-        pick,
-        max: arguments.selection.max(),
-        tally: Tally::new(context),
-        save,
-        view: view(arguments, known.as_ref()),
-        output: &mut output,
-    };
-    let audited = auditor.audit(&dead_letters, &SystemClock, stop, progress).await;
+    let view = view(arguments, known.as_ref().map(|file| &file.known));
+    let audited = open.audit(view, &mut output, stop, progress).await;
     bar.finish_and_clear();
     // A pipe or a device was there before.
     if let (Err(_), Some(ours)) = (&audited, arguments.output.file().filter(|path| path.is_file())) {
         let _nothing_is_in_it = std::fs::remove_file(ours);
     }
     let mut audited = audited?;
-    if let (Some(path), Some(known)) = (&arguments.known_causes, known) {
-        audited.has_new_causes = remember(arguments, known, path, &audited)?;
+    if let Some(known) = known {
+        audited.has_new_causes = !known.known.new_among(&audited.report.groups).is_empty();
+        print_new_causes(arguments, &known.known, &audited);
+        // If the output was closed, nobody has read them.
+        if !audited.output_closed {
+            known.remember(&audited.report, SystemClock.now())?;
+        }
     }
     Ok(audited)
 }
 
-async fn open(arguments: &Arguments) -> Result<OpenSource, Failure> {
-    let source = &arguments.source;
-    if arguments.save.is_some()
-        && let Some(archive) = source.archive()?
-    {
-        archive.check_single_deployment(&source.queue.connection, arguments.period.owner).await?;
-    }
-    source.open(arguments.period).await
-}
-
-/// Prints the new causes, unless they are the output itself, and remembers them. Returns true if there are any.
-fn remember(
+/// Prints the new causes, unless they are the output itself or nobody reads it.
+fn print_new_causes(
     arguments: &Arguments,
-    mut known: KnownCauses,
-    path: &Path,
-    audited: &Audited,
-) -> Result<bool, Failure> {
-    let groups = &audited.report.groups;
-    let lines = known_causes::lines(&known, &audited.report);
-    let has_new_causes = !known.new_among(groups).is_empty();
-    causes_beyond_the_table(groups).iter().for_each(stderr::warning);
-    // If the output was closed, nobody has read them.
-    if !audited.output_closed {
-        if !arguments.is_table_on_stdout() {
-            lines.iter().for_each(stderr::warning);
-        }
-        known.remember(groups, SystemClock.now());
-        if audited.report.deleted_soon().is_some_and(|sentence| lines.contains(&sentence)) {
-            known.remember_deleted_soon(audited.report.context.now);
-        }
-        known.write(path)?;
+    known: &KnownCauses,
+    Audited { report, output_closed, .. }: &Audited,
+) {
+    causes_beyond_the_table(&report.groups).iter().for_each(stderr::warning);
+    if !output_closed && !arguments.is_table_on_stdout() {
+        known_causes::lines(known, report).iter().for_each(stderr::warning);
     }
-    Ok(has_new_causes)
 }
 
 fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {

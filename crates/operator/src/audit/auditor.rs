@@ -1,6 +1,7 @@
 //! The audit itself: passes each message of the queue through the filter to the tally, the file of `--save` and the view.
 
 use std::io::{self, Write};
+use std::pin::pin;
 
 use crate::Failure;
 use crate::sentences::picked_without_members;
@@ -48,6 +49,12 @@ pub enum Progress {
     Over,
 }
 
+/// The messages that were read, and the reason to stop before the end of the queue.
+struct Reading {
+    seen: u64,
+    end: Option<End>,
+}
+
 /// Reasons to stop reading before the end of the queue.
 enum End {
     Interrupted,
@@ -68,29 +75,7 @@ impl Auditor<'_> {
         progress: impl Fn(Progress),
     ) -> Result<Audited, Failure> {
         let mut reader = Reader::new(queue, clock).await?;
-        let begun = self.view.begin(self.output);
-        let (mut seen, mut end) = (0, begun.err().as_ref().map(of_output));
-        if self.max == 0 {
-            end = Some(End::MaxReached);
-        }
-        let mut stop = Box::pin(stop);
-        while end.is_none() {
-            let messages = match select(stop.as_mut(), Box::pin(reader.next())).await {
-                Either::Left(_) => {
-                    end = Some(End::Interrupted);
-                    break;
-                }
-                Either::Right((Ok(Some(messages)), _)) => messages,
-                Either::Right((Ok(None), _)) => break,
-                Either::Right((Err(error), _)) => {
-                    end = Some(End::Failed(error.into()));
-                    break;
-                }
-            };
-            seen += messages.len() as u64;
-            progress(Progress::Read { seen, approximate: reader.approximate() });
-            end = messages.into_iter().find_map(|message| self.take(&DeadLetterRecord::new(message)).err());
-        }
+        let Reading { seen, end } = self.read(&mut reader, stop, &progress).await;
         // Whatever happened, give all messages back and put the file on disk before an error is returned.
         let coverage = reader.finish().await;
         let saved = self.save.as_mut().map_or(Ok(()), Save::sync);
@@ -122,6 +107,36 @@ impl Auditor<'_> {
         })
     }
 
+    /// Reads until there is a reason to stop, or to the end of the queue.
+    async fn read<Q: Queue, C: Clock>(
+        &mut self,
+        reader: &mut Reader<'_, Q, C>,
+        stop: impl Future<Output = ()>,
+        progress: &impl Fn(Progress),
+    ) -> Reading {
+        let begun = self.view.begin(self.output);
+        let mut reading = Reading { seen: 0, end: begun.err().as_ref().map(end_of_output) };
+        if self.max == 0 {
+            reading.end = Some(End::MaxReached);
+        }
+        let mut stop = pin!(stop);
+        while reading.end.is_none() {
+            let messages = match select(stop.as_mut(), pin!(reader.next())).await {
+                Either::Left(_) => return Reading { end: Some(End::Interrupted), ..reading },
+                Either::Right((Ok(Some(messages)), _)) => messages,
+                Either::Right((Ok(None), _)) => return reading,
+                Either::Right((Err(error), _)) => {
+                    return Reading { end: Some(End::Failed(error.into())), ..reading };
+                }
+            };
+            reading.seen += messages.len() as u64;
+            progress(Progress::Read { seen: reading.seen, approximate: reader.approximate() });
+            let mut records = messages.into_iter().map(DeadLetterRecord::new);
+            reading.end = records.find_map(|record| self.take(&record).err());
+        }
+        reading
+    }
+
     fn take(&mut self, record: &DeadLetterRecord) -> Result<(), End> {
         match self.pick.picks(record).map_err(|error| End::Failed(error.into()))? {
             Choice::Picked => {}
@@ -135,12 +150,12 @@ impl Auditor<'_> {
         if let Some(save) = &mut self.save {
             save.append(record).map_err(|error| End::Failed(error.into()))?;
         }
-        self.view.add(record, self.output).map_err(|error| of_output(&error))?;
+        self.view.add(record, self.output).map_err(|error| end_of_output(&error))?;
         if self.tally.total() >= self.max { Err(End::MaxReached) } else { Ok(()) }
     }
 }
 
-fn of_output(error: &io::Error) -> End {
+fn end_of_output(error: &io::Error) -> End {
     match error.kind() {
         io::ErrorKind::BrokenPipe => End::OutputClosed,
         _ => End::Failed(not_written(error)),

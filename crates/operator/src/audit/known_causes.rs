@@ -1,0 +1,63 @@
+//! `--known-causes`: the file that remembers what was reported.
+
+use std::path::{Path, PathBuf};
+
+use redeliver_core::message::Timestamp;
+use redeliver_dead_letters::KnownCauses;
+
+use super::AuditReport;
+use crate::files::FileError;
+
+/// The causes that were reported before, and their file.
+pub struct KnownCausesFile {
+    path: PathBuf,
+    pub known: KnownCauses,
+}
+
+impl KnownCausesFile {
+    pub(super) fn read(path: &Path, queue_arn: &str) -> Result<Self, FileError> {
+        Ok(Self { path: path.to_owned(), known: KnownCauses::read(path, queue_arn)? })
+    }
+
+    /// Remembers the causes of a report that was printed, and that it said that SQS deletes messages soon.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn remember(mut self, report: &AuditReport, now: Timestamp) -> Result<(), FileError> {
+        let audited_at = report.context.now;
+        let has_said_deleted_soon =
+            self.known.is_deleted_soon_due(audited_at) && report.deleted_soon().is_some();
+        self.known.remember(&report.groups, now);
+        if has_said_deleted_soon {
+            self.known.remember_deleted_soon(audited_at);
+        }
+        self.known.write(&self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::examples::{at, record, report_with_retention, with_sent_seconds};
+
+    /// Otherwise a cron job would print it at each run.
+    #[test]
+    fn a_report_of_messages_that_sqs_deletes_soon_is_remembered_for_a_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("causes.jsonl");
+        let mut report =
+            report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
+        let read = || KnownCausesFile::read(&path, "arn").unwrap();
+        read().remember(&report, at(9)).unwrap();
+        let first = report.context.now;
+        assert!(
+            read().known.new_among(&report.groups).is_empty() && !read().known.is_deleted_soon_due(first)
+        );
+        report.context.now = first + chrono::TimeDelta::hours(1);
+        read().remember(&report, at(9)).unwrap();
+        assert!(
+            read().known.is_deleted_soon_due(first + chrono::TimeDelta::days(1)),
+            "counted from the first"
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! An audit as it is asked for: the dead letters and the files are opened and checked, then the dead letters are read.
+
+use std::io::Write;
+use std::path::Path;
+use std::pin::pin;
+
+use futures_util::future::{Either, select};
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::{Clock as _, Queue as _};
+use redeliver_dead_letters::Pick;
+
+use super::known_causes::KnownCausesFile;
+use super::{Audited, Auditor, Context, Progress, Save, Tally, View};
+use crate::archive::PeriodArgs;
+use crate::dead_letter_source::{DeadLetterSource, DeadLetters, OpenSource};
+use crate::{Failure, Interrupted};
+
+/// An audit as it is asked for.
+pub struct AuditRequest<'a> {
+    pub source: &'a DeadLetterSource,
+    /// The period of an archive.
+    pub period: PeriodArgs,
+    pub pick: Pick,
+    /// Maximum number of messages to read.
+    pub max: u64,
+    /// The file of the causes that were reported before.
+    pub known_causes: Option<&'a Path>,
+    /// The new file for the dead letters that are picked.
+    pub save: Option<&'a Path>,
+}
+
+/// An audit whose dead letters and files are open.
+pub struct OpenAudit {
+    pub known_causes: Option<KnownCausesFile>,
+    dead_letters: DeadLetters,
+    pick: Pick,
+    max: u64,
+    context: Context,
+    save: Option<Save>,
+}
+
+impl AuditRequest<'_> {
+    /// Opens the dead letters, unless `stop` comes first, and the files.
+    ///
+    /// # Errors
+    /// If one of them cannot be used, or `stop` came. No file was created by then.
+    pub async fn open(self, stop: impl Future<Output = ()> + Unpin) -> Result<OpenAudit, Failure> {
+        let OpenSource { dead_letters, name, retention } = match select(stop, pin!(self.open_source())).await
+        {
+            Either::Left(_) => return Err(Interrupted("anything was read").into()),
+            Either::Right((opened, _)) => opened?,
+        };
+        let now = SystemClock.now();
+        let filter = self.pick.filter.as_ref().map(|filter| filter.text().to_owned());
+        let arn = dead_letters.arn();
+        let known_causes = self.known_causes.map(|path| KnownCausesFile::read(path, arn)).transpose()?;
+        let archive_read_at = self.source.archive()?.map(|_| now);
+        let save = self.save.map(|path| Save::create(path, archive_read_at)).transpose()?;
+        Ok(OpenAudit {
+            known_causes,
+            dead_letters,
+            pick: self.pick,
+            max: self.max,
+            context: Context { queue: name, retention, now, filter },
+            save,
+        })
+    }
+
+    async fn open_source(&self) -> Result<OpenSource, Failure> {
+        if self.save.is_some()
+            && let Some(archive) = self.source.archive()?
+        {
+            archive.check_single_deployment(&self.source.queue.connection, self.period.owner).await?;
+        }
+        self.source.open(self.period).await
+    }
+}
+
+impl OpenAudit {
+    /// Reads the dead letters to their end, or until `stop`.
+    ///
+    /// # Errors
+    /// If the dead letters, a file or the filter cannot be used.
+    pub async fn audit(
+        self,
+        view: Box<dyn View>,
+        output: &mut dyn Write,
+        stop: impl Future<Output = ()> + Unpin,
+        progress: impl Fn(Progress),
+    ) -> Result<Audited, Failure> {
+        let Self { dead_letters, pick, max, context, save, .. } = self;
+        let auditor = Auditor { pick, max, tally: Tally::new(context), save, view, output };
+        auditor.audit(&dead_letters, &SystemClock, stop, progress).await
+    }
+}
