@@ -31,11 +31,11 @@ impl View for Show {
             _ => return Ok(()),
         }
         let heading = Style::new().force_styling(self.colours).bold();
-        output.write_all(whole(record, &self.showing, &heading).as_bytes())
+        output.write_all(describe_message(record, &self.showing, &heading).as_bytes())
     }
 }
 
-fn whole(record: &DeadLetterRecord, showing: &Showing, heading: &Style) -> String {
+fn describe_message(record: &DeadLetterRecord, showing: &Showing, heading: &Style) -> String {
     let reveal = showing.reveal;
     let message = &record.message;
     let mut text = String::new();
@@ -69,7 +69,23 @@ fn whole(record: &DeadLetterRecord, showing: &Showing, heading: &Style) -> Strin
     for Trace { name, id, url } in showing.traces.of(record) {
         line(name, &url.map_or_else(|| id.clone(), |url| format!("{id} {url}")));
     }
-    let _ = writeln!(text, "\n{}", heading.apply_to("Timeline"));
+    text += &describe_timeline(record, heading);
+    if !message.attributes.is_empty() {
+        let _ = writeln!(text, "\n{}", heading.apply_to("Attributes"));
+        for (name, attribute) in &message.attributes {
+            let (name, data_type) = (escaped(name), escaped(&attribute.data_type));
+            let _ = writeln!(text, "  {name} ({data_type}): {}", escaped(&plain(&attribute.value)));
+        }
+    }
+    let masked = if reveal { "" } else { " (masked; --reveal shows it)" };
+    let _ = writeln!(text, "\n{}{masked}", heading.apply_to("Body"));
+    let body = body_for_people(record, reveal, usize::MAX);
+    let _ = writeln!(text, "{}", escaped_lines(&body.text));
+    text
+}
+
+fn describe_timeline(record: &DeadLetterRecord, heading: &Style) -> String {
+    let mut text = format!("\n{}\n", heading.apply_to("Timeline"));
     let timeline = Timeline::of(record);
     for event in &timeline.events {
         let at = event.at.map_or_else(|| "at an unknown time".to_owned(), written);
@@ -86,17 +102,6 @@ fn whole(record: &DeadLetterRecord, showing: &Showing, heading: &Style) -> Strin
     if let Some(gap) = timeline.gap() {
         let _ = writeln!(text, "  {gap}");
     }
-    if !message.attributes.is_empty() {
-        let _ = writeln!(text, "\n{}", heading.apply_to("Attributes"));
-        for (name, attribute) in &message.attributes {
-            let (name, data_type) = (escaped(name), escaped(&attribute.data_type));
-            let _ = writeln!(text, "  {name} ({data_type}): {}", escaped(&plain(&attribute.value)));
-        }
-    }
-    let masked = if reveal { "" } else { " (masked; --reveal shows it)" };
-    let _ = writeln!(text, "\n{}{masked}", heading.apply_to("Body"));
-    let body = body_for_people(record, reveal, usize::MAX);
-    let _ = writeln!(text, "{}", escaped_lines(&body.text));
     text
 }
 
