@@ -167,3 +167,6 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> Run<'_, 'a, Q, C, B> {
         self.purged.interrupted || self.purged.max_reached
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,8 +3,9 @@
 //!
 //! [`queues`] finds queues and talks to AWS about them. [`status`] says what waits, who reads and whether the target is
 //! down, [`pause`] stops and starts the readers, [`preflight`] checks before a deployment, [`fleet`] judges the account's
-//! DLQs. [`redrive`] sends dead letters back, [`sending`] a file of messages. [`dead_letter_source`] is a DLQ or a file,
-//! [`dead_letter`] shows one message. [`permissions`] has the rights of each command. Output goes to the [`terminal`] or
+//! DLQs. [`audit`] reads dead letters, [`redrive`] sends them back, [`purge`] deletes them; [`unblock`] decides on blocked
+//! groups; [`sending`] sends a file of messages. [`dead_letter_source`] is a DLQ or a file, [`dead_letter`] shows one
+//! message. [`permissions`] has the rights of each command. Output goes to the [`terminal`] or
 //! becomes a page ([`markup`]).
 
 pub mod archive;
@@ -24,6 +25,7 @@ pub mod pause;
 pub mod permissions;
 pub mod plain_args;
 pub mod preflight;
+pub mod purge;
 pub mod queues;
 pub mod redrive;
 pub mod sending;
@@ -33,6 +35,7 @@ pub mod terminal;
 #[cfg(test)]
 mod tests;
 pub mod trace_url;
+pub mod unblock;
 
 pub use failure::{Interrupted, UsageError, exit_code_of};
 pub use redeliver_dead_letters::ExitCode;

@@ -4,15 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::ProgressBar;
-use redeliver_aws::SystemClock;
-use redeliver_core::ports::Queue as _;
-use redeliver_dead_letters::purge::{Purge, Purged};
+use redeliver_dead_letters::purge::Purged;
 use redeliver_operator::archive::BucketOwnerArgs;
-use redeliver_operator::backup_place::BackupPlace;
+use redeliver_operator::purge::{PurgeOutcome, PurgeRequest};
 use redeliver_operator::queues::{DeadLetterQueue, account};
-use redeliver_operator::sentences::{
-    incompleteness, not_judged_in_words, picked_without_members, still_hidden,
-};
+use redeliver_operator::sentences::{incompleteness, still_hidden};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
@@ -73,17 +69,12 @@ impl Arguments {
 
 /// Prints what would be deleted, or with `--apply` deletes it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    print(arguments, &run(arguments).await?)
+    let outcome = run(arguments).await?;
+    outcome.remarks.iter().for_each(stderr::warning);
+    print(arguments, &outcome)
 }
 
-/// A plan, or what was done.
-struct Run {
-    purged: Purged,
-    /// Sentences about ids and groups that were named and not found.
-    missing: Vec<String>,
-}
-
-async fn run(arguments: &Arguments) -> Result<Run, Failure> {
+async fn run(arguments: &Arguments) -> Result<PurgeOutcome, Failure> {
     if arguments.selection.is_everything() {
         return Err(UsageError::new(
             "select messages with --group, --ids or --where; `--where true` selects all of them",
@@ -91,36 +82,29 @@ async fn run(arguments: &Arguments) -> Result<Run, Failure> {
         .into());
     }
     arguments.printing.check()?;
-    let pick = arguments.selection.pick()?;
-    // Also before a plan: the same command with --apply must not be refused for its file.
-    let backup = BackupPlace::of(&arguments.backup)?;
-    let queue = arguments.queue.open().await?.queue;
-    let mut backup = backup.open(&arguments.queue.connection, &queue, arguments.bucket_owner).await?;
+    let request = PurgeRequest {
+        queue: &arguments.queue,
+        pick: arguments.selection.pick()?,
+        max: arguments.selection.max(),
+        backup: &arguments.backup,
+        bucket_owner: arguments.bucket_owner,
+        applied: arguments.apply.is_wanted(),
+    };
+    let purge = request.open().await?;
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
     let verb = arguments.apply.verb("deleting", "would delete");
-    let what = format_args!("{verb} from {}", queue.arn());
-    account::announce(&arguments.queue.connection, queue.arn(), what).await;
+    let what = format!("{verb} from {}", purge.arn());
+    account::announce(&arguments.queue.connection, purge.arn(), what).await;
     let bar = stderr::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} deleted, {elapsed}");
-    let (interrupted, progress) = (|| stop.is_requested(), |deleted| bar.set_position(deleted));
-    let purge = Purge {
-        max: arguments.selection.max(),
-        interrupted: &interrupted,
-        progress: &progress,
-        ..Purge::new(&queue, &SystemClock, &pick)
-    };
-    let purged =
-        if arguments.apply.is_wanted() { purge.apply(&mut backup).await } else { purge.dry_run().await };
+    let outcome = purge.run(&|| stop.is_requested(), &|deleted| bar.set_position(deleted)).await;
     bar.finish_and_clear();
-    let purged = purged?;
-    picked_without_members(&pick)
-        .into_iter()
-        .chain(not_judged_in_words(&purged.not_judged))
-        .for_each(stderr::warning);
-    let is_covered = purged.coverage.is_some_and(|coverage| coverage.complete);
-    Ok(Run { purged, missing: if is_covered { pick.missing() } else { Vec::new() } })
+    outcome
 }
 
-fn print(arguments: &Arguments, Run { purged, missing }: &Run) -> Result<ExitCode, Failure> {
+fn print(
+    arguments: &Arguments,
+    PurgeOutcome { purged, missing, .. }: &PurgeOutcome,
+) -> Result<ExitCode, Failure> {
     let applied = arguments.apply.is_wanted();
     arguments
         .printing
@@ -189,4 +173,82 @@ fn exit_code(purged: &Purged, apply: bool) -> ExitCode {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use clap::Parser as _;
+    use redeliver_core::ports::{EntryError, Fault};
+    use redeliver_dead_letters::groups::GroupTable;
+    use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotDeleted};
+    use redeliver_testing::dead_letters::record;
+
+    use super::*;
+
+    fn purged(picked: u64, deleted: u64) -> Purged {
+        let coverage = Some(Coverage { complete: true, ..Coverage::default() });
+        Purged { picked, deleted, coverage, ..Purged::default() }
+    }
+
+    #[test]
+    fn exit_code_tells_a_purge_that_is_done_from_one_that_left_something() {
+        let done = purged(7, 7);
+        let max = Purged { max_reached: true, coverage: Some(Coverage::default()), ..done.clone() };
+        let refused = NotDeleted::Failed(EntryError::new(Fault::Sender, "AccessDenied"));
+        let left = Purged { why_not_deleted: Some(refused), ..purged(7, 6) };
+        let mut not_judged = done.clone();
+        not_judged.not_judged.messages = 1;
+        let unseen = Purged { coverage: Some(Coverage::default()), ..done.clone() };
+        let interrupted = Purged { interrupted: true, ..unseen.clone() };
+        let failed = Purged { failed: Some("the disk is full".to_owned()), ..interrupted.clone() };
+        for (purged, applied, expected) in [
+            (done, true, ExitCode::Done),
+            (max, true, ExitCode::Done),
+            (purged(7, 0), false, ExitCode::Done),
+            (purged(7, 0), true, ExitCode::NotAllDone),
+            (left, true, ExitCode::NotAllDone),
+            (not_judged, true, ExitCode::NotAllDone),
+            (unseen, true, ExitCode::Incomplete),
+            (interrupted, true, ExitCode::Interrupted),
+            (failed, true, ExitCode::Failed),
+        ] {
+            assert_eq!(exit_code(&purged, applied), expected, "{applied} {purged:?}");
+        }
+    }
+
+    #[test]
+    fn text_says_what_was_deleted_where_it_is_and_if_max_ended_it() {
+        let backup = Some(Path::new("backup.jsonl"));
+        let max = Purged { max_reached: true, ..purged(7, 7) };
+        let deleted = "7 of 7 deleted; all of them are in backup.jsonl";
+        let expected = format!("{deleted}\n--max ended the purge: there may be more\n");
+        assert_eq!(words(&max, backup, false), expected);
+        let nothing = "nothing was picked: nothing was deleted, and no backup was written\n";
+        assert_eq!(words(&purged(0, 0), backup, false), nothing);
+        assert_eq!(words(&purged(0, 0), None, false), "0 dead letters would be deleted\n");
+        let plan = Purged { max_reached: true, ..purged(7, 0) };
+        let expected = "7 dead letters would be deleted\n--max ended the purge: there may be more\n";
+        assert_eq!(words(&plan, None, false), expected);
+    }
+
+    #[test]
+    fn plan_lists_groups_with_an_example_of_each() {
+        let mut groups = GroupTable::default();
+        for number in [1, 2] {
+            groups.add(&DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", number)));
+        }
+        let plan = Purged { groups: groups.into_groups(), ..purged(2, 0) };
+        let [group] = plan.groups.as_slice() else { panic!("{plan:?}") };
+        let text = words(&plan, None, false);
+        assert!(text.starts_with("2 dead letters would be deleted\n\nGroups (1)\n"), "{text}");
+        assert!(text.contains(&format!("          2  {}", group.fingerprint)), "{text}");
+        assert!(text.contains(&format!("             e.g. {}\n", group.example)), "{text}");
+    }
+
+    #[test]
+    fn only_a_purge_that_is_applied_says_that_it_has_deleted() {
+        for (more, expected) in [(&[][..], None), (&["--apply"], Some(Path::new("b.jsonl")))] {
+            let asked = ["redeliver", "purge", "--queue", "q", "--backup", "b.jsonl", "--where", "true"];
+            let asked = crate::Arguments::try_parse_from(asked.iter().chain(more)).unwrap();
+            let crate::Command::Purge(arguments) = asked.command else { panic!("it is a purge") };
+            assert_eq!(arguments.written(), expected, "{more:?}");
+        }
+    }
+}

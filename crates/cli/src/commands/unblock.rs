@@ -3,18 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use redeliver_aws::SystemClock;
-use redeliver_core::ports::Queue as _;
-use redeliver_core::strategy::Role;
-use redeliver_dead_letters::blocked::{BlockedGroup, Decision, Outcome, Unblocked, unblock};
+use redeliver_dead_letters::blocked::{BlockedGroup, Outcome, Unblocked};
 use redeliver_operator::archive::BucketOwnerArgs;
-use redeliver_operator::backup_place::{Backup, BackupPlace};
 use redeliver_operator::queues::{Connection, OneQueue, QueueAddress, account};
 use redeliver_operator::sentences::still_hidden;
 use redeliver_operator::status::blocked_table;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::counted;
+use redeliver_operator::unblock::UnblockRequest;
 use redeliver_operator::{ExitCode, Failure, UsageError};
 
 use super::apply_args::ApplyArgs;
@@ -75,38 +72,28 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.apply.is_wanted() && !has_decision {
         return Err(UsageError::new("say what to do with the groups: --retry, or --backup FILE").into());
     }
-    let source = match (&arguments.source, arguments.queue.queue()) {
-        (None, Some(_)) => {
-            return Err(UsageError::new(
-                "--queue names the queue with the notices: name the ordered queue with --source",
-            )
-            .into());
-        }
-        (source, _) => source.clone(),
+    if arguments.source.is_none() && arguments.queue.queue().is_some() {
+        return Err(UsageError::new(
+            "--queue names the queue with the notices: name the ordered queue with --source",
+        )
+        .into());
+    }
+    let request = UnblockRequest {
+        connection: &arguments.connection,
+        queue: &arguments.queue,
+        source: arguments.source.as_ref(),
+        groups: &arguments.groups,
+        backup: arguments.backup.as_deref(),
+        bucket_owner: arguments.bucket_owner,
+        applied: arguments.apply.is_wanted(),
     };
-    // Also before a plan: the same command with --apply must not be refused for its file.
-    let backup = arguments.backup.as_deref().map(BackupPlace::of).transpose()?;
-    let connection = &arguments.connection;
-    let blocked = connection.find(&arguments.queue.address(connection, Role::Blocked).await?).await?.queue;
-    let source = match source {
-        Some(source) => source,
-        None => arguments.queue.address(connection, Role::Source).await?,
-    };
-    let source = connection.find(&source).await?.queue;
-    let mut backup: Option<Backup> = match backup {
-        Some(backup) => Some(backup.open(connection, &source, arguments.bucket_owner).await?),
-        None => None,
-    };
-    let decision = match (&mut backup, arguments.apply.is_wanted()) {
-        (_, false) => Decision::ListOnly,
-        (Some(backup), true) => Decision::TakeOut(backup),
-        (None, true) => Decision::Retry,
-    };
+    let open = request.open().await?;
     if has_decision {
         let verb = arguments.apply.verb("unblocking", "would unblock");
-        account::announce(connection, source.arn(), format_args!("{verb} groups of {}", source.arn())).await;
+        let what = format!("{verb} groups of {}", open.source_arn());
+        account::announce(&arguments.connection, open.source_arn(), what).await;
     }
-    let unblocked = unblock(&blocked, &source, &SystemClock, &arguments.groups, decision).await?;
+    let unblocked = open.run().await?;
     print(arguments, &unblocked, has_decision)
 }
 

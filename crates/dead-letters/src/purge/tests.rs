@@ -1,20 +1,19 @@
 use std::path::Path;
 use std::time::Duration;
 
-use clap::Parser as _;
 use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::{
     Clock as _, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings,
 };
-use redeliver_dead_letters::files::{IS_THERE, replace};
-use redeliver_dead_letters::{Archive, Filter, Pick};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
 use serde_json::{Value, json};
 
 use super::*;
+use crate::Filter;
+use crate::files::{IS_THERE, replace};
 
 /// 60 messages `{"n":0..60}` with a binary attribute.
 fn world() -> (VirtualClock, EmbeddedSqs, EmbeddedQueue) {
@@ -90,10 +89,7 @@ fn what_a_filter_cannot_judge_is_counted_and_one_that_judges_nothing_is_an_error
     let wrong = purged(".body + 1 > 0", "wrong").unwrap_err();
     assert!(wrong.starts_with("the filter `.body + 1 > 0` fails on message "), "{wrong}");
     let judged = purged("if .body.n == 7 then .body + 1 > 0 else .body.n < 3 end", "judged").unwrap();
-    assert_eq!(
-        (judged.deleted, judged.not_judged.messages, exit_code(&judged, true)),
-        (3, 1, ExitCode::NotAllDone)
-    );
+    assert_eq!((judged.deleted, judged.not_judged.messages), (3, 1));
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 57);
 }
 
@@ -105,23 +101,17 @@ fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
     let pick = picked("true");
     let purged = Purge { max: 7, ..Purge::new(&queue, &clock, &pick) }.apply(&mut backup);
     let purged = clock.block_on(purged).unwrap();
-    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true)), (7, 7, ExitCode::Done));
-    let told = words(&purged, Some(Path::new("backup.jsonl")), false);
-    let deleted = "7 of 7 deleted; all of them are in backup.jsonl";
-    assert_eq!(told, format!("{deleted}\n--max ended the purge: there may be more\n"));
+    assert_eq!((purged.picked, purged.deleted, purged.max_reached), (7, 7, true));
     let depth = clock.block_on(queue.depth()).unwrap();
     assert_eq!((depth.visible, depth.in_flight, lines(&path).len()), (53, 0, 7));
 }
 
 #[test]
-fn a_preview_that_max_has_ended_says_so_too() {
+fn a_preview_counts_no_more_than_were_asked_for() {
     let (clock, _, queue) = world();
     let pick = picked("true");
     let purged = clock.block_on(Purge { max: 7, ..Purge::new(&queue, &clock, &pick) }.dry_run()).unwrap();
-    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, false)), (7, 0, ExitCode::Done));
-    let told = words(&purged, None, false);
-    assert!(told.starts_with("7 dead letters would be deleted\n"), "{told}");
-    assert!(told.ends_with("\n--max ended the purge: there may be more\n"), "{told}");
+    assert_eq!((purged.picked, purged.deleted, purged.max_reached), (7, 0, true));
 }
 
 #[test]
@@ -137,7 +127,7 @@ fn what_cannot_be_deleted_stays_and_is_told() {
     };
     world.1.set_faults(FaultPlan::new(1).with(rule));
     let purged = apply(&world, "true", &path);
-    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true)), (60, 59, ExitCode::NotAllDone));
+    assert_eq!((purged.picked, purged.deleted), (60, 59));
     world.1.set_faults(FaultPlan::new(1));
     let depth = world.0.block_on(async {
         world.0.sleep(Duration::from_secs(1)).await;
@@ -158,21 +148,6 @@ fn a_backup_is_never_overwritten() {
         "{error}"
     );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
-}
-
-#[test]
-fn what_would_be_deleted_is_shown_in_groups_with_an_example_of_each() {
-    let (clock, _, queue) = world();
-    let pick = picked(".body.n < 2");
-    let purged = clock.block_on(Purge::new(&queue, &clock, &pick).dry_run()).unwrap();
-    let [group] = purged.groups.as_slice() else { panic!("{purged:?}") };
-    assert_eq!((group.count, group.error_type.as_str()), (2, "UNANNOTATED"));
-    let expected = format!(
-        "2 dead letters would be deleted\n\nGroups (1)\n      count  group             first             last              error type\n          2  {}  1970-01-01 00:00  1970-01-01 00:00  UNANNOTATED\n             e.g. {}\n",
-        group.fingerprint, group.example
-    );
-    assert_eq!(words(&purged, None, false), expected);
-    assert_eq!(words(&Purged::default(), None, false), "0 dead letters would be deleted\n");
 }
 
 #[test]
@@ -203,11 +178,7 @@ fn a_purge_that_may_not_delete_ends_soon_and_says_why() {
     };
     world.1.set_faults(FaultPlan::new(1).with(rule));
     let purged = apply(&world, "true", &path);
-    assert_eq!(
-        (purged.picked, purged.deleted, exit_code(&purged, true)),
-        (10, 0, ExitCode::NotAllDone),
-        "{purged:?}"
-    );
+    assert_eq!((purged.picked, purged.deleted), (10, 0), "{purged:?}");
     assert!(purged.why_not_deleted.is_some());
 }
 
@@ -223,8 +194,7 @@ fn a_purge_that_fails_before_its_first_deletion_leaves_no_backup_in_the_way_of_t
     assert!(try_it(".body").is_err() && !path.exists());
     let nothing = try_it("false").unwrap();
     assert!(!path.exists());
-    let told = words(&nothing, Some(&path), false);
-    assert_eq!(told, "nothing was picked: nothing was deleted, and no backup was written\n");
+    assert_eq!((nothing.picked, nothing.deleted), (0, 0));
     let purged = try_it(".body.n < 15").unwrap();
     assert_eq!((purged.deleted, lines(&path).len()), (15, 15));
     assert_eq!(try_it("true").unwrap_err().to_string(), format!("{}: {IS_THERE}", path.display()));
@@ -241,14 +211,4 @@ fn a_backup_that_comes_to_be_there_meanwhile_is_not_overwritten_and_nothing_is_d
     assert_eq!(refused.unwrap_err().to_string(), format!("{}: {IS_THERE}", path.display()));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
-}
-
-#[test]
-fn only_a_purge_that_is_applied_says_that_it_has_deleted() {
-    for (more, expected) in [(&[][..], None), (&["--apply"], Some(Path::new("b.jsonl")))] {
-        let asked = ["redeliver", "purge", "--queue", "q", "--backup", "b.jsonl", "--where", "true"];
-        let asked = crate::Arguments::try_parse_from(asked.iter().chain(more)).unwrap();
-        let crate::Command::Purge(arguments) = asked.command else { panic!("it is a purge") };
-        assert_eq!(arguments.written(), expected, "{more:?}");
-    }
 }

@@ -1,0 +1,93 @@
+//! A purge as it is asked for: the DLQ and the backup are opened and checked, then each dead letter is deleted after it is
+//! in the backup.
+
+use std::path::Path;
+
+use redeliver_aws::SystemClock;
+use redeliver_aws::sqs::SqsQueue;
+use redeliver_core::ports::Queue as _;
+use redeliver_dead_letters::Pick;
+use redeliver_dead_letters::purge::{Purge, Purged};
+
+use crate::Failure;
+use crate::archive::BucketOwnerArgs;
+use crate::backup_place::{Backup, BackupPlace};
+use crate::queues::DeadLetterQueue;
+use crate::sentences::{not_judged_in_words, picked_without_members};
+
+/// A purge as it is asked for.
+pub struct PurgeRequest<'a> {
+    pub queue: &'a DeadLetterQueue,
+    pub pick: Pick,
+    /// Messages in all.
+    pub max: u64,
+    /// A file that does not exist yet, or an archive.
+    pub backup: &'a Path,
+    pub bucket_owner: BucketOwnerArgs,
+    /// False if only the plan is wanted.
+    pub applied: bool,
+}
+
+/// A purge whose queue and backup are open.
+pub struct OpenPurge {
+    queue: SqsQueue,
+    backup: Backup,
+    pick: Pick,
+    max: u64,
+    applied: bool,
+}
+
+/// A plan, or what was done.
+pub struct PurgeOutcome {
+    pub purged: Purged,
+    /// Sentences about ids and groups that were named and not found. Empty if not all of the queue was read.
+    pub missing: Vec<String>,
+    /// Sentences about what was picked.
+    pub remarks: Vec<String>,
+}
+
+impl PurgeRequest<'_> {
+    /// Opens the queue and the backup, also before a plan: the same command with `--apply` must not be refused for its
+    /// file.
+    ///
+    /// # Errors
+    /// If one of them cannot be used.
+    pub async fn open(self) -> Result<OpenPurge, Failure> {
+        let Self { pick, max, applied, .. } = self;
+        let place = BackupPlace::of(self.backup)?;
+        let queue = self.queue.open().await?.queue;
+        let backup = place.open(&self.queue.connection, &queue, self.bucket_owner).await?;
+        Ok(OpenPurge { queue, backup, pick, max, applied })
+    }
+}
+
+impl OpenPurge {
+    /// The ARN of the DLQ.
+    pub fn arn(&self) -> &str {
+        self.queue.arn()
+    }
+
+    /// Deletes the dead letters, or reports what would be deleted.
+    ///
+    /// # Errors
+    /// If the queue, the backup or the filter fails before the first deletion.
+    pub async fn run(
+        mut self,
+        interrupted: &dyn Fn() -> bool,
+        progress: &dyn Fn(u64),
+    ) -> Result<PurgeOutcome, Failure> {
+        let purge = Purge {
+            max: self.max,
+            interrupted,
+            progress,
+            ..Purge::new(&self.queue, &SystemClock, &self.pick)
+        };
+        let purged =
+            if self.applied { purge.apply(&mut self.backup).await? } else { purge.dry_run().await? };
+        let is_covered = purged.coverage.is_some_and(|coverage| coverage.complete);
+        let missing = if is_covered { self.pick.missing() } else { Vec::new() };
+        let remarks = picked_without_members(&self.pick).into_iter();
+        let remarks = remarks.chain(not_judged_in_words(&purged.not_judged)).collect();
+        Ok(PurgeOutcome { purged, missing, remarks })
+    }
+}

@@ -1,0 +1,82 @@
+//! The decision on blocked groups as it is asked for: the queues and the backup are opened and checked, then each group is
+//! unblocked.
+
+use std::path::Path;
+
+use redeliver_aws::SystemClock;
+use redeliver_aws::sqs::SqsQueue;
+use redeliver_core::ports::Queue as _;
+use redeliver_core::strategy::Role;
+use redeliver_dead_letters::blocked::{Decision, Unblocked, unblock};
+
+use crate::Failure;
+use crate::archive::BucketOwnerArgs;
+use crate::backup_place::{Backup, BackupPlace};
+use crate::queues::{Connection, OneQueue, QueueAddress};
+
+/// A decision on blocked groups as it is asked for.
+pub struct UnblockRequest<'a> {
+    pub connection: &'a Connection,
+    /// The deployment, or the queue with the notices.
+    pub queue: &'a OneQueue,
+    /// The ordered queue; the deployment's if `None`.
+    pub source: Option<&'a QueueAddress>,
+    /// The groups; all if there are none.
+    pub groups: &'a [String],
+    /// The place for the messages to take out. Without it they are called again.
+    pub backup: Option<&'a Path>,
+    pub bucket_owner: BucketOwnerArgs,
+    /// False if the groups are only listed.
+    pub applied: bool,
+}
+
+/// A decision whose queues and backup are open.
+pub struct OpenUnblock<'a> {
+    blocked: SqsQueue,
+    source: SqsQueue,
+    groups: &'a [String],
+    backup: Option<Backup>,
+    applied: bool,
+}
+
+impl<'a> UnblockRequest<'a> {
+    /// Opens the queues and the backup, also before a plan: the same command with `--apply` must not be refused for its
+    /// file.
+    ///
+    /// # Errors
+    /// If one of them cannot be used.
+    pub async fn open(self) -> Result<OpenUnblock<'a>, Failure> {
+        let Self { connection, queue, groups, applied, .. } = self;
+        let place = self.backup.map(BackupPlace::of).transpose()?;
+        let blocked = connection.find(&queue.address(connection, Role::Blocked).await?).await?.queue;
+        let source = match self.source {
+            Some(source) => connection.find(source).await?.queue,
+            None => connection.find(&queue.address(connection, Role::Source).await?).await?.queue,
+        };
+        let backup = match place {
+            Some(place) => Some(place.open(connection, &source, self.bucket_owner).await?),
+            None => None,
+        };
+        Ok(OpenUnblock { blocked, source, groups, backup, applied })
+    }
+}
+
+impl OpenUnblock<'_> {
+    /// The ARN of the ordered queue.
+    pub fn source_arn(&self) -> &str {
+        self.source.arn()
+    }
+
+    /// Calls the first message of each group again, or takes it out; or lists the groups.
+    ///
+    /// # Errors
+    /// If the notices cannot be read.
+    pub async fn run(mut self) -> Result<Unblocked, Failure> {
+        let decision = match &mut self.backup {
+            _ if !self.applied => Decision::ListOnly,
+            Some(backup) => Decision::TakeOut(backup),
+            None => Decision::Retry,
+        };
+        unblock(&self.blocked, &self.source, &SystemClock, self.groups, decision).await
+    }
+}
