@@ -73,7 +73,7 @@ pub async fn look(
 async fn concurrency(connection: &Connection, wanted: u64) -> Result<Concurrency, Failure> {
     let config = connection.sdk_config(None).await?;
     let region = config.region().map(ToString::to_string).unwrap_or_default();
-    let lambda = aws_sdk_lambda::config::Builder::from(&config).interceptor(Requests).build();
+    let lambda = aws_sdk_lambda::config::Builder::from(&config).interceptor(Requests::default()).build();
     let asked = aws_sdk_lambda::Client::from_conf(lambda).get_account_settings().send().await;
     let settings = match asked {
         Ok(settings) => settings,

@@ -99,11 +99,13 @@ impl<'a> Region<'a> {
     }
 
     fn new(connection: &'a Connection, config: &SdkConfig) -> Self {
-        let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Requests).build();
-        let lambda = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests).build();
-        let cloudwatch = aws_sdk_cloudwatch::config::Builder::from(config).interceptor(Requests).build();
+        let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Requests::default()).build();
+        let lambda = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests::default()).build();
+        let cloudwatch =
+            aws_sdk_cloudwatch::config::Builder::from(config).interceptor(Requests::default()).build();
         let is_aws = config.endpoint_url().is_none();
-        let mut events = aws_sdk_eventbridgev2::config::Builder::from(config).interceptor(Requests);
+        let mut events =
+            aws_sdk_eventbridgev2::config::Builder::from(config).interceptor(Requests::default());
         if !is_aws {
             // An emulator that does not know the service may answer with status 500, each time.
             events = events.retry_config(RetryConfig::disabled());

@@ -27,7 +27,7 @@ async fn caller(config: &SdkConfig) -> Option<GetCallerIdentityOutput> {
     let config = aws_sdk_sts::config::Builder::from(config)
         .retry_config(RetryConfig::disabled())
         .timeout_config(TimeoutConfig::builder().operation_timeout(PATIENCE).build())
-        .interceptor(Requests)
+        .interceptor(Requests::default())
         .build();
     Client::from_conf(config).get_caller_identity().send().await.ok()
 }

@@ -140,7 +140,9 @@ impl Connection {
     /// A client of SQS, in this region unless `--region` names one.
     pub(super) async fn sqs_client(&self, region: Option<&str>) -> Result<Client, Failure> {
         let config = self.sdk_config(region).await?;
-        Ok(Client::from_conf(client_config(&config, Some(POLL_TIMEOUT)).interceptor(Requests).build()))
+        Ok(Client::from_conf(
+            client_config(&config, Some(POLL_TIMEOUT)).interceptor(Requests::default()).build(),
+        ))
     }
 
     /// A queue by its URL, name or ARN.

@@ -143,7 +143,7 @@ impl Deployed {
 /// A stack; `None` if there is none of this name.
 pub async fn stack(connection: &Connection, name: &str) -> Result<Option<Stack>, Failure> {
     let config = aws_sdk_cloudformation::config::Builder::from(&connection.sdk_config(None).await?);
-    let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(Requests).build());
+    let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(Requests::default()).build());
     match client.describe_stacks().stack_name(name).send().await {
         Ok(answer) => Ok(answer.stacks.unwrap_or_default().into_iter().next()),
         // The only code for it: "Stack with id … does not exist".

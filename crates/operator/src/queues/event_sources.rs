@@ -91,7 +91,7 @@ impl EventSources {
 
     /// The mappings of an account and a region.
     pub fn new(config: &SdkConfig) -> Self {
-        let config = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests).build();
+        let config = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests::default()).build();
         Self { client: Client::from_conf(config) }
     }
 

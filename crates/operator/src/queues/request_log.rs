@@ -1,4 +1,7 @@
-//! `-v`: each request to AWS, and how it was answered.
+//! The requests to AWS: counted, and with `-v` logged with their answers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use aws_sdk_sqs::config::interceptors::{
     BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
@@ -6,11 +9,20 @@ use aws_sdk_sqs::config::interceptors::{
 use aws_sdk_sqs::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
 
+use redeliver_core::lock;
+
 use crate::terminal::stderr;
 
-/// Logs requests, without bodies and headers.
-#[derive(Debug)]
-pub struct Requests;
+/// Counts requests by action, including retries, and logs them without bodies and headers.
+#[derive(Clone, Debug, Default)]
+pub struct Requests(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl Requests {
+    /// The number of requests so far, by action.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        lock(&self.0).clone()
+    }
+}
 
 impl Intercept for Requests {
     fn name(&self) -> &'static str {
@@ -25,8 +37,12 @@ impl Intercept for Requests {
     ) -> Result<(), BoxError> {
         let request = context.request();
         let place = request.uri().split('?').next().unwrap_or_default();
-        let action = request.headers().get("x-amz-target").unwrap_or_default();
-        stderr::detail(format_args!("{} {place} {action}", request.method()));
+        // "Making query API requests using AWS JSON protocol in Amazon SQS": `AmazonSQS.SendMessageBatch`.
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        stderr::detail(format_args!("{} {place} {target}", request.method()));
+        if let Some((_service, action)) = target.split_once('.') {
+            *lock(&self.0).entry(action.to_owned()).or_default() += 1;
+        }
         Ok(())
     }
 

@@ -43,7 +43,8 @@ impl Metrics {
     /// The metrics of a queue's region.
     pub async fn near(connection: &Connection, queue_arn: &str) -> Result<Self, Failure> {
         let config = connection.sdk_config(region_in(queue_arn)).await?;
-        let config = aws_sdk_cloudwatch::config::Builder::from(&config).interceptor(Requests).build();
+        let config =
+            aws_sdk_cloudwatch::config::Builder::from(&config).interceptor(Requests::default()).build();
         Ok(Self { client: Client::from_conf(config) })
     }
 
