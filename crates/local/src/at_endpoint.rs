@@ -18,10 +18,7 @@ use redeliver_operator::queues::{Requests, emulator_credentials, is_on_this_mach
 use redeliver_operator::terminal::signals::interrupted;
 
 /// Runs the loop in real time on queues of its own at this endpoint.
-///
-/// # Errors
-/// As [`run_in_memory`](crate::run_in_memory), or if the endpoint refuses.
-pub async fn run_at_endpoint(
+pub(crate) async fn run_at_endpoint(
     setup: Setup,
     url: &str,
     bar: &ProgressBar,

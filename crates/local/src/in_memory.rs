@@ -17,10 +17,7 @@ use redeliver_operator::Failure;
 use redeliver_operator::terminal::signals::interrupted;
 
 /// Runs the loop in virtual time, which stands still during calls of a real target.
-///
-/// # Errors
-/// If the input cannot be read, the output cannot be written, or the run was interrupted before all was sent.
-pub async fn run_in_memory(
+pub(crate) async fn run_in_memory(
     setup: Setup,
     bar: &ProgressBar,
     output: &mut dyn Write,

@@ -1,8 +1,7 @@
 //! `redeliver local`: the whole retry loop on a file of messages, with the functions' own code.
 //!
-//! The input is read in [`Chunks`], so that memory does not grow with it. [`run_in_memory`] runs the loop in virtual
-//! time on an SQS in memory, [`run_at_endpoint`] in real time on queues of its own at an SQS-compatible endpoint. Both
-//! return a [`RunReport`].
+//! The input is read in [`Chunks`], so that memory does not grow with it. [`run_locally`] runs the loop in virtual time on
+//! an SQS in memory, or in real time on queues of its own at an SQS-compatible endpoint, and returns a [`RunReport`].
 
 mod at_endpoint;
 mod in_memory;
@@ -12,12 +11,14 @@ mod report;
 mod run;
 mod target;
 
+use std::io::Write;
+
+use indicatif::ProgressBar;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::strategy::RetryLoop;
+use redeliver_operator::Failure;
 
-pub use at_endpoint::run_at_endpoint;
-pub use in_memory::run_in_memory;
 pub use input::{ChunkSize, Chunks, Groups};
 pub use report::RunReport;
 pub use target::Target;
@@ -30,4 +31,22 @@ pub struct Setup {
     pub policy: Policy,
     pub schema: MessageSchema,
     pub target: Target,
+}
+
+/// Starts the target and runs the loop, at this endpoint or else in memory. The final records go to `output`.
+///
+/// # Errors
+/// If the target does not start, the input cannot be read, the output cannot be written, the endpoint refuses, or a signal
+/// came before all was sent.
+pub async fn run_locally(
+    setup: Setup,
+    endpoint_url: Option<&str>,
+    bar: &ProgressBar,
+    output: &mut dyn Write,
+) -> Result<RunReport, Failure> {
+    setup.target.start().await?;
+    match endpoint_url {
+        None => in_memory::run_in_memory(setup, bar, output).await,
+        Some(url) => at_endpoint::run_at_endpoint(setup, url, bar, output).await,
+    }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, try_join};
 use indicatif::ProgressBar;
+use redeliver_core::message::Timestamp;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Function, Queue, QueueService};
@@ -19,7 +20,9 @@ use redeliver_sim::Batching;
 use redeliver_sim::functions::{
     async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor,
 };
-use redeliver_sim::{Engine, EventCounter, Functions, LocalLambda, LoopError, Pollers, Topology, payload_of};
+use redeliver_sim::{
+    Engine, EventCounter, Functions, LocalLambda, LoopError, Pollers, Topology, Tracker, payload_of,
+};
 
 use crate::Setup;
 use crate::producer::{Producer, drained};
@@ -82,13 +85,14 @@ async fn run_on<S: QueueService, C: Clock>(
     let started = clock.now();
     let interrupted_at = stop.map(|()| clock.now()).shared();
     let stop = || interrupted_at.clone().map(drop);
-    let (tracker, events, last_failure) = (Mutex::default(), EventCounter::default(), Mutex::default());
-    let mut producer = Producer::new(setup.chunks, &tracker, bar);
+    let observed = Observed::default();
+    let Observed { tracker, events, last_failure } = &observed;
+    let mut producer = Producer::new(setup.chunks, tracker, bar);
     let run = Run {
         engine: Engine {
             topology,
             clock,
-            tracker: &tracker,
+            tracker,
             progress: &|settled| bar.set_position(settled),
             wait: backend.wait,
             pollers: Pollers::constant(1),
@@ -98,12 +102,12 @@ async fn run_on<S: QueueService, C: Clock>(
         queues: &(backend.of_functions)(topology),
         target: TrackedTarget {
             target: &setup.target,
-            tracker: &tracker,
-            last_failure: &last_failure,
+            tracker,
+            last_failure,
             clock,
             hold: backend.hold.clone(),
         },
-        events: &events,
+        events,
         policy: &setup.policy,
         schema: &setup.schema,
     };
@@ -115,19 +119,38 @@ async fn run_on<S: QueueService, C: Clock>(
     }
     bar.finish_and_clear();
     let refused = producer.refused;
+    let report = report(observed, topology, backend, started, interrupted_at.peek().copied()).await?;
+    Ok(RunReport { refused, ..report })
+}
+
+/// The events of a run.
+#[derive(Default)]
+struct Observed {
+    tracker: Mutex<Tracker>,
+    events: EventCounter,
+    /// The last failure of a real target.
+    last_failure: Mutex<Option<String>>,
+}
+
+async fn report<S: QueueService, C: Clock>(
+    Observed { tracker, events, last_failure }: Observed,
+    topology: &Topology<S::Queue>,
+    backend: &Backend<'_, S, C>,
+    started: Timestamp,
+    interrupted_at: Option<Timestamp>,
+) -> Result<RunReport, Failure> {
     let tracker = tracker.into_inner().unwrap_or_else(PoisonError::into_inner);
     // A message that has come out is not waiting, even if a copy of it is in a queue or SQS's count lags behind.
     let waiting = match tracker.missing() {
         0 => 0,
         missing => topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?.min(missing),
     };
-    let interrupted_at = interrupted_at.peek().copied().filter(|_| !tracker.is_settled());
+    let interrupted_at = interrupted_at.filter(|_| !tracker.is_settled());
     let end = interrupted_at.or_else(|| tracker.last_settled_at());
     let mut requests = (backend.requests)();
     // Without those that create, count and delete the queues.
     requests.retain(|action, _| action.contains("Message"));
     Ok(RunReport {
-        refused,
         interrupted: interrupted_at.is_some(),
         last_failure: last_failure.into_inner().unwrap_or_else(PoisonError::into_inner),
         seconds: (end.unwrap_or(started) - started).as_seconds_f64(),

@@ -1,16 +1,20 @@
 //! The target of a run.
 
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::Mutex;
 
+use futures_util::future::{Either, select};
 use redeliver_aws::targets::{HttpTarget, OwnFunction};
 use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
+use redeliver_core::lock;
 use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
+use redeliver_operator::own_function::start_own_function;
+use redeliver_operator::terminal::signals::Signals;
+use redeliver_operator::{Failure, Interrupted};
 use redeliver_sim::functions::MAX_CONCURRENCY;
 use redeliver_sim::{BuiltInTarget, Tracker};
-
-use redeliver_core::lock;
 
 #[derive(Debug)]
 pub enum Target {
@@ -20,6 +24,16 @@ pub enum Target {
 }
 
 impl Target {
+    /// Starts the user's own function, unless a signal comes first.
+    pub(crate) async fn start(&self) -> Result<(), Failure> {
+        let Self::OwnFunction(function) = self else { return Ok(()) };
+        let mut signals = Signals::listen()?;
+        match select(pin!(start_own_function(function)), pin!(signals.next())).await {
+            Either::Left((started, _)) => Ok(started?),
+            Either::Right(_) => Err(Interrupted("--exec had started").into()),
+        }
+    }
+
     /// The number of concurrent calls.
     pub(crate) fn concurrency(&self) -> NonZeroUsize {
         match self {

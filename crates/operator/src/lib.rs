@@ -21,6 +21,7 @@ pub mod fleet;
 pub mod http_server;
 pub mod markup;
 pub mod message_file;
+pub mod own_function;
 pub mod pause;
 pub mod permissions;
 pub mod plain_args;

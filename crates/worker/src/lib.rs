@@ -13,7 +13,6 @@ mod log;
 mod metrics;
 mod options;
 mod otlp;
-mod own_function;
 mod poller;
 mod prepared;
 mod queue_name;
@@ -34,7 +33,6 @@ use serde_json::json;
 
 pub use functions::{FunctionName, Functions};
 pub use options::Options;
-pub use own_function::start_own_function;
 pub use poller::Limits;
 
 use otlp::SpanExport;

@@ -19,6 +19,7 @@ use redeliver_core::strategy::Role;
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::MessageProcessor;
+use redeliver_operator::own_function::start_own_function;
 use redeliver_operator::queues::{KnownQueue, QueueAddress};
 
 use crate::functions::FunctionName;
@@ -27,7 +28,6 @@ use crate::log;
 use crate::metrics::{MeteredObserver, Metrics};
 use crate::options::Options;
 use crate::otlp::Traced;
-use crate::own_function::start_own_function;
 use crate::poller::{Limits, Poller};
 use crate::queues::Queues;
 use crate::settings::{CallTarget, MessageProcessorSetup, Settings};

@@ -3,14 +3,10 @@
 mod arguments;
 mod setup;
 
-use redeliver_aws::targets::OwnFunction;
-
-use redeliver_local::{RunReport, Target, run_at_endpoint, run_in_memory};
-use redeliver_operator::terminal::signals::Signals;
+use redeliver_local::{RunReport, run_locally};
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::{ExitCode, Failure, Interrupted};
+use redeliver_operator::{ExitCode, Failure};
 use redeliver_sim::LoopError;
-use redeliver_worker::start_own_function;
 
 use crate::commands::run_args::progress_bar;
 pub use arguments::Arguments;
@@ -20,30 +16,14 @@ use setup::read_setup;
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.printing.check()?;
     let (setup, mut output) = read_setup(arguments)?;
-    if let Target::OwnFunction(function) = &setup.target {
-        start_unless_interrupted(function).await?;
-    }
-    let bar = progress_bar(0);
-    let run = match &arguments.endpoint_url {
-        None => run_in_memory(setup, &bar, &mut *output).await,
-        Some(url) => run_at_endpoint(setup, url, &bar, &mut *output).await,
-    };
-    match run {
+    let endpoint_url = arguments.endpoint_url.as_deref();
+    match run_locally(setup, endpoint_url, &progress_bar(0), &mut *output).await {
         Ok(report) => print(arguments, &report),
         Err(error) if is_interrupt(&error) => {
             stderr::error(error);
             Ok(ExitCode::Interrupted)
         }
         Err(error) => Err(error),
-    }
-}
-
-/// [`start_own_function`] until a signal comes.
-async fn start_unless_interrupted(function: &OwnFunction) -> Result<(), Failure> {
-    let mut signals = Signals::listen()?;
-    tokio::select! {
-        started = start_own_function(function) => Ok(started?),
-        _ = signals.next() => Err(Interrupted("--exec had started").into()),
     }
 }
 

@@ -1,11 +1,12 @@
-//! The start of a user's own function.
+//! The start of a user's own function, which `--exec` of `local` and `work` names.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use redeliver_aws::targets::OwnFunction;
-use redeliver_operator::terminal::stderr;
 use tokio::time::timeout;
+
+use crate::terminal::stderr;
 
 /// Without a request for an invocation by then, the command may not be a Lambda runtime.
 const START_PATIENCE: Duration = Duration::from_secs(10);
