@@ -9,7 +9,7 @@ use crate::Failure;
 use crate::message_file::Form;
 use redeliver_dead_letters::files::{keep_private, open_own};
 
-use super::{Confirmed, Journal, read};
+use super::{Confirmed, Journal, Replayed, read};
 
 /// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`. Also returns the lines that
 /// are confirmed.
@@ -46,26 +46,7 @@ pub fn open(
              journal"
         )
     })?;
-    if let Some(other) = known.queue.as_ref().filter(|known| *known != queue) {
-        return Err(format!(
-            "{shown} belongs to a send to {other}; to send the file to another queue, name another journal with \
-             --journal"
-        )
-        .into());
-    }
-    if !known.confirmed.is_empty() {
-        let lines = File::open(input).map(BufReader::new).map(|input| form.lines(input));
-        let same = lines.and_then(|lines| known.confirmed.is_of(lines));
-        let input = input.display();
-        if !same.map_err(|error| format!("{input}: cannot be read: {error}"))? {
-            return Err(format!(
-                "{input} has changed: lines that were sent according to {shown} are different now (only lines that \
-                 were not sent \
-                 may be corrected); to send all of it, name another journal with --journal"
-            )
-            .into());
-        }
-    }
+    check_owner(&known, path, input, queue, form)?;
     // A crash may have cut off the last record. The rest of it is removed: the next record would become part of its
     // line, which no run could read. Its batch is sent once more, since delivery is at least once.
     let at_end = file.set_len(known.bytes).and_then(|()| file.seek(SeekFrom::End(0)));
@@ -75,6 +56,29 @@ pub fn open(
         None => Journal::begin(file, queue).map_err(unusable)?,
     };
     Ok((journal, known.confirmed))
+}
+
+/// Refuses the journal of a send to another queue, or of an input whose sent lines are different now.
+fn check_owner(known: &Replayed, path: &Path, input: &Path, queue: &str, form: &Form) -> Result<(), String> {
+    let (shown, name) = (path.display(), input.display());
+    if let Some(other) = known.queue.as_ref().filter(|known| *known != queue) {
+        return Err(format!(
+            "{shown} belongs to a send to {other}; to send the file to another queue, name another journal with \
+             --journal"
+        ));
+    }
+    if known.confirmed.is_empty() {
+        return Ok(());
+    }
+    let lines = File::open(input).map(BufReader::new).map(|input| form.lines(input));
+    let is_same = lines.and_then(|lines| known.confirmed.is_of(lines));
+    if is_same.map_err(|error| format!("{name}: cannot be read: {error}"))? {
+        return Ok(());
+    }
+    Err(format!(
+        "{name} has changed: lines that were sent according to {shown} are different now (only lines that were not sent \
+         may be corrected); to send all of it, name another journal with --journal"
+    ))
 }
 
 #[cfg(test)]
