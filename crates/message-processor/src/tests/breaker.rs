@@ -298,6 +298,15 @@ fn what_was_held_for_as_long_as_it_may_be_is_called() {
     assert_eq!(kinds(&setup)[10..], pairs([NOT_CALLED, FAILED]));
 }
 
+/// Its retries would never end.
+#[test]
+fn a_message_at_its_hold_limit_spends_an_attempt_when_the_end_cuts_its_call_off() {
+    let setup = open().on(20, Step::Hang);
+    setup.process(vec![held(20, 86_400, 700)], 30);
+    assert_eq!(setup.handler.called()[10..], [id(20)]);
+    assert_eq!(kinds(&setup)[10..], pairs([("transient", "Timeout")]));
+}
+
 #[test]
 fn calls_at_once_ask_too() {
     let policy = r#"{"immediate":{"max_attempts":10,"delay_ms":100}}"#;

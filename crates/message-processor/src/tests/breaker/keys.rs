@@ -1,8 +1,10 @@
 //! One key's outage holds only its own messages.
 
+use redeliver_core::decide::breaker::{Hold, HoldReason};
 use redeliver_core::message::Attribute;
 
 use super::*;
+use crate::outcome::{HeldMessages, Outcome, held_for};
 
 const A: &str = "a";
 const B: &str = "b";
@@ -132,4 +134,15 @@ fn one_circuit_for_the_target_holds_all() {
     setup.process((100..110).map(|n| of(B, n)).collect(), 30);
     assert_eq!(called_of_b(&setup), 0);
     assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 10));
+}
+
+#[test]
+fn holds_of_two_tenants_are_reported_since_the_outage_that_began_first() {
+    let held = |reason, seconds| {
+        let since = start() + chrono::TimeDelta::seconds(seconds);
+        Outcome::Held { hold: Hold { reason, since, delay: Duration::from_secs(1) }, error: None }
+    };
+    let outcomes = [held(HoldReason::Down, 5), held(HoldReason::RateLimited, -5), held(HoldReason::Down, 0)];
+    let HeldMessages { count, since } = held_for(HoldReason::Down, outcomes.iter()).unwrap();
+    assert_eq!((count, since), (2, start()));
 }

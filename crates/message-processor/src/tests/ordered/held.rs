@@ -55,6 +55,15 @@ fn nothing_overtakes_a_message_that_waits_for_the_probe_of_another_group() {
     assert_eq!(setup.handler.called()[10..], [id(20), id(21), id(22)]);
 }
 
+#[test]
+fn nothing_overtakes_a_message_that_another_one_of_its_tenant_keeps_waiting() {
+    let setup = a_is_down().on(20, Step::Take(3));
+    setup.sleep(600);
+    let waits = [of("a", "two", 21), of("a", "three", 22), of("b", "three", 23)];
+    setup.process([vec![of("a", "one", 20)], waits.into()].concat(), 30);
+    assert_eq!(setup.handler.called()[10..12], [id(20), id(21)]);
+}
+
 /// It would stay hidden for longer than the message that it waits for.
 #[test]
 fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
@@ -63,6 +72,15 @@ fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
     setup.process(vec![of("b", "one", 20), of("a", "one", 21), of("a", "two", 22)], 30);
     assert_eq!(setup.handler.called()[10..], [id(20), id(22)]);
     assert_eq!(held(&setup), 11, "message 22 was the probe, and failed");
+}
+
+/// As above.
+#[test]
+fn a_message_behind_one_that_was_not_started_is_not_held() {
+    let setup = Setup { max_concurrency: 1, ..a_is_down() }.on(20, Step::Hang);
+    setup.process(vec![of("b", "one", 20), of("b", "two", 21), of("a", "two", 22)], 1);
+    assert_eq!(setup.handler.called()[10..], [id(20)]);
+    assert_eq!(held(&setup), 10);
 }
 
 #[test]
