@@ -45,6 +45,17 @@ fn a_role_that_may_not_delete_sends_few_is_told_so_and_sends_none_twice() {
 }
 
 #[test]
+fn a_run_that_may_no_longer_delete_counts_also_the_messages_that_it_did_not_try() {
+    let mut world = World::new((0..200).map(dead).collect());
+    world.limits.max = 200;
+    world.limits.watch = Duration::ZERO;
+    world.delete_fails(When::Numbers((1..=200).filter(|n| n % 10 > 0).collect()), Injection::Sender);
+    assert_eq!(told(&world.apply(&everything()).unwrap()), (200, 0, Some(180), Ending::NotDeleted));
+    world.delete_fails(When::Chance(1.0), Injection::Sender);
+    assert_eq!(told(&world.apply(&everything()).unwrap()), (0, 0, Some(180), Ending::NotDeleted));
+}
+
+#[test]
 fn a_single_deletion_that_fails_is_made_in_the_same_run() {
     let world = World::new((0..30).map(dead).collect());
     world.delete_fails(When::Numbers(vec![2, 5]), Injection::Sender);

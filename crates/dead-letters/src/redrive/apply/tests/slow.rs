@@ -104,6 +104,18 @@ fn what_a_killed_redrive_held_is_visible_again_within_two_minutes() {
     assert_eq!(depth.in_flight, 0, "{depth:?}");
 }
 
+/// The run would go on for hours, as long as the other program.
+#[test]
+fn a_message_that_another_program_keeps_is_waited_for_once() {
+    let mut world = World::new((0..161).map(dead).collect());
+    world.limits = Limits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
+    world.fail(Action::ChangeMessageVisibilityBatch, Scope::Request, When::Chance(1.0), Injection::Sender);
+    let request = Receive { max_messages: 1, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
+    assert_eq!(world.clock.block_on(world.dlq.receive(request)).unwrap().len(), 1);
+    let report = world.apply(&everything()).unwrap();
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX)), (160, Ending::NotSeen));
+}
+
 #[test]
 fn large_messages_go_back_one_after_the_other_however_many_they_are() {
     let large = |n| Content { body: dead(n).body + &" ".repeat(900_000), ..dead(n) };
