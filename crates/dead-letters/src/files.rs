@@ -35,6 +35,9 @@ impl FileError {
 /// The reason for not writing over a file.
 pub const IS_THERE: &str = "it is there already; name another file, so that nothing is overwritten";
 
+/// The reason for not making a file that the next command would take for standard input.
+const NOT_STDOUT: &str = "is not supported as standard output; name a file";
+
 /// Bytes of a file that is read back as a whole, at most.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 const TOO_LARGE: &str = "it is larger than 256 MiB, and is not read as a whole: name another file";
@@ -141,8 +144,11 @@ fn put(path: &Path, content: &[u8], created: impl Fn(&Path) -> io::Result<File>)
 /// Before the work: what cannot be a new file is refused, so that nothing is done that could not be kept.
 ///
 /// # Errors
-/// If there is such a file already, or no directory for it.
+/// If there is such a file already, or no directory for it, or its name is `-`.
 pub fn check_new(path: &Path) -> Result<(), FileError> {
+    if path == Path::new("-") {
+        return Err(FileError::new(path, NOT_STDOUT));
+    }
     match path.symlink_metadata() {
         Ok(there) if there.is_dir() => Err(FileError::new(path, "it is a directory; name a file in it")),
         Ok(_) => Err(FileError::new(path, IS_THERE)),
@@ -191,6 +197,9 @@ pub fn directory_of(path: &Path) -> &Path {
 }
 
 fn create(path: &Path, mode: u32) -> io::Result<File> {
+    if path == Path::new("-") {
+        return Err(io::Error::other(NOT_STDOUT));
+    }
     let mut options = OpenOptions::new();
     set_mode(&mut options, mode).write(true).create_new(true).open(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => io::Error::new(io::ErrorKind::AlreadyExists, IS_THERE),

@@ -206,7 +206,7 @@ fn tell_what_is_left_out(queue: &FileQueue) {
 /// Opens a file for reading at any position. A pipe is copied to a file without a name.
 fn seekable(path: &Path) -> Result<File, Failure> {
     let failed = |error: io::Error| unreadable(&named(path), &error);
-    if path.is_file() {
+    if !is_standard_input(path) && path.is_file() {
         let mut file = File::open(path).map_err(failed)?;
         let mut beginning = Vec::new();
         (&mut file).take(4).read_to_end(&mut beginning).map_err(failed)?;

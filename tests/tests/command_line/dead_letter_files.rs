@@ -36,6 +36,16 @@ fn a_file_is_audited_as_a_queue_is_and_so_is_standard_input() {
     assert!(table.contains("not JSON: EOF while parsing an object"), "{table}");
 }
 
+/// A redrive would send its dead letters instead of those of the pipe.
+#[test]
+fn a_file_named_as_standard_input_is_not_read_instead_of_it() {
+    let (dead, folder) = (dead_letters(), tempfile::tempdir().unwrap());
+    std::fs::write(folder.path().join("-"), dead.text()).unwrap();
+    let mut audit = program(&["audit", "-", "--format", "json"]);
+    let output = audit.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(report_with(0, &output)["total"], 0);
+}
+
 #[test]
 fn a_filter_picks_beside_a_lone_surrogate_and_text() {
     let dead = dead_letters();

@@ -29,3 +29,17 @@ fn where_a_file_of_ones_own_is_gone_on_with_what_is_there_stays() {
     assert_eq!(open_own(&path, false).unwrap_err().kind(), io::ErrorKind::NotFound);
     assert!(!path.exists());
 }
+
+/// The next command would take the file for standard input.
+#[test]
+fn a_file_named_as_standard_input_is_not_made() {
+    let path = Path::new("-");
+    assert_eq!(
+        check_output(path).unwrap_err().to_string(),
+        "-: is not supported as standard output; name a file"
+    );
+    for created in [create_new(path), create_output(path)] {
+        assert_eq!(created.unwrap_err().to_string(), NOT_STDOUT);
+    }
+    assert!(!path.exists());
+}
