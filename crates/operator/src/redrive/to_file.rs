@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use redeliver_aws::SystemClock;
-use redeliver_dead_letters::files::sync_directory_of;
+use redeliver_dead_letters::files::{FileError, sync_directory_of};
 use redeliver_dead_letters::redrive::{Journal, JournalError, Limits, Redrive, RedriveReport};
 
 use super::{RedriveRequest, Redriven};
@@ -30,11 +30,11 @@ impl<'a> RedriveToFile<'a> {
     /// If one of them cannot be used, or another command has begun to send the file.
     pub async fn open(request: RedriveRequest<'a>) -> Result<Self, Failure> {
         let from = request.open_source().await?;
-        let journal = match request.from.regular_file().and_then(|_| request.known_journal()) {
-            Some(path) => Journal::read_of_source(&path, from.name_in_journal()),
-            None => Ok(None),
+        let journal = match request.known_journal() {
+            Some(path) => read_journal(&path, request.journal.is_some(), from.name_in_journal())?,
+            None => None,
         };
-        Ok(Self { journal: journal.map_err(JournalError::for_file)?, request, from })
+        Ok(Self { journal, request, from })
     }
 
     /// Warns of messages that a run may have sent without writing it to the journal.
@@ -81,6 +81,16 @@ impl<'a> RedriveToFile<'a> {
     }
 }
 
+/// Reads a journal. One that is named must be there: all of the file would be written once more.
+fn read_journal(path: &Path, is_named: bool, source: &str) -> Result<Option<Journal>, Failure> {
+    let journal = Journal::read_of_source(path, source).map_err(JournalError::for_file)?;
+    if journal.is_none() && is_named {
+        let sentence = "there is no journal; leave --journal out, or name another file";
+        return Err(FileError::new(path, sentence).into());
+    }
+    Ok(journal)
+}
+
 async fn write(
     redrive: &Redrive<'_, DeadLetters, (), SystemClock>,
     journal: Option<&Journal>,
@@ -103,4 +113,25 @@ async fn write(
         let _best_effort = std::fs::remove_file(path);
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_that_is_named_and_missing_is_not_taken_for_one_without_a_send() {
+        let folder = tempfile::tempdir().unwrap();
+        let (missing, there) = (folder.path().join("typo.jsonl"), folder.path().join("own.jsonl"));
+        drop(Journal::open(&there, "id", "dead.jsonl", "orders").unwrap());
+        let read = |path: &Path, is_named| {
+            read_journal(path, is_named, "dead.jsonl").map(|journal| journal.is_some())
+        };
+        assert!(!read(&missing, false).unwrap());
+        assert!(read(&there, true).unwrap());
+        assert_eq!(
+            read(&missing, true).unwrap_err().to_string(),
+            format!("{}: there is no journal; leave --journal out, or name another file", missing.display())
+        );
+    }
 }
