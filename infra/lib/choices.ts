@@ -4,9 +4,8 @@ export enum Strategy {
   DELAYED_RESEND = 'delayed-resend',
   /**
    * The message-processor re-sends the message itself. A retry takes half the requests and one invocation instead of
-   * two. Choose it if the cost of retries matters and the message-processor, including your own handler, may send to
-   * the source queue. Messages that SQS moved (a crash, a timeout), and retries more than 900 s away, still take the
-   * intermediate DLQ.
+   * two. Choose it if the cost of retries matters. Messages that SQS moved (a crash, a timeout), and retries more than
+   * 900 s away, still take the intermediate DLQ.
    */
   DIRECT_RESEND = 'direct-resend',
   /**

@@ -74,7 +74,6 @@ function templateProblems(own: UserFunction, props: NormalizedProps, strategy: S
     ...(Token.isUnresolved(own.resource.timeout)
       ? [`${own.name} has a timeout that is only known at deployment, so nothing can be checked against it; set it to a number.`]
       : []),
-    ...strategy.ownFunctionProblems(own),
   ];
 }
 

@@ -46,13 +46,12 @@ function mergeEntities(condition: string, on: JsonObject, off: JsonObject): Json
 
 /**
  * Merges an entity, of which only values may depend on the condition. `DependsOn` must not name an entity with a
- * condition (cfn-lint's E3005); metadata may refer to one.
+ * condition (cfn-lint's E3005).
  */
 function mergeEntity(condition: string, id: string, on: JsonObject, off: JsonObject): JsonObject {
   const members = keysOf(on, off).map((member): [string, Json] => {
     const [one, other] = [on[member], off[member]];
     switch (member) {
-      case 'Metadata':
       case 'Properties':
         return [member, mergeMembers(condition, objectOf(one ?? {}), objectOf(other ?? {}))];
       case 'Value':

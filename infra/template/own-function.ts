@@ -19,6 +19,11 @@ export const PARAMETERS = {
     AllowedPattern: '[\\w+=,.@-]{1,64}',
     Description: "The name of the function's role, which gets permissions on the queues.",
   },
+  RoleId: {
+    Type: 'String',
+    AllowedPattern: 'AROA[A-Z0-9]{12,124}',
+    Description: "The unique id of that role, by which its re-sends are known: 'aws iam get-role --role-name NAME --query Role.RoleId'.",
+  },
   RolePath: {
     Type: 'String',
     Default: '/',
@@ -88,6 +93,9 @@ export function ownFunctionTemplate(from: Package, options: readonly OptionName[
     if (where === 'Fn::GetAtt' && Array.isArray(what) && what[0] === roleId && what[1] === 'Arn') {
       return { 'Fn::Sub': 'arn:${AWS::Partition}:iam::${AWS::AccountId}:role${RolePath}${RoleName}' };
     }
+    if (where === 'Fn::GetAtt' && Array.isArray(what) && what[0] === roleId && what[1] === 'RoleId') {
+      return { Ref: 'RoleId' };
+    }
     if (Array.isArray(value)) {
       return value.filter((element) => element !== functionId && element !== roleId).map(elsewhere);
     }
@@ -106,7 +114,7 @@ export function ownFunctionTemplate(from: Package, options: readonly OptionName[
       LayerArn: { Description: "Add it to the function's layers.", Value: { Ref: layerId } },
       FunctionVariables: {
         Description: "Add them to the function's environment. Each line is NAME=VALUE; the policy comes last and may span lines.",
-        Value: { 'Fn::Join': ['\n', Object.entries({ ...others, RETRY_POLICY: policy }).map(([name, value]) => variableLine(name, value))] },
+        Value: { 'Fn::Join': ['\n', Object.entries({ ...others, RETRY_POLICY: policy }).map(([name, value]) => variableLine(name, elsewhere(value)))] },
       },
     },
   };

@@ -1,5 +1,5 @@
 import { App, CfnParameter, Duration, Lazy, Stack } from 'aws-cdk-lib';
-import { Template } from 'aws-cdk-lib/assertions';
+import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import * as ecr from 'aws-cdk-lib/aws-ecr';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import * as kms from 'aws-cdk-lib/aws-kms';
@@ -96,7 +96,7 @@ describe("a function of a user's own in the message-processor's place", () => {
   const rights: [Strategy, string[], Record<string, string[]>][] = [
     [
       Strategy.DELAYED_RESEND,
-      [...take, ...sends('AnnotationQueue', 'IntermediateDlq')],
+      [...take, ...sends('AnnotationQueue', 'IntermediateDlq', 'SourceQueue')],
       {
         '{IntermediateDlq}': ['{OwnServiceRole.Arn}'],
         '{AnnotationQueue}': ['{OwnServiceRole.Arn}', '{FailedMessageProcessorRole.Arn}'],
@@ -142,22 +142,19 @@ describe("a function of a user's own in the message-processor's place", () => {
 
   const DELAYED = {
     AWS_LAMBDA_EXEC_WRAPPER: '/opt/redeliver',
+    STRATEGY: 'delayed-resend',
+    SOURCE_QUEUE_URL: '{SourceQueue}',
     INTERMEDIATE_DLQ_URL: '{IntermediateDlq}',
     ANNOTATION_QUEUE_URL: '{AnnotationQueue}',
     RETRY_POLICY: '{}',
-    RESEND_SENDER_IDS: '{FailedMessageProcessorRole.RoleId}',
+    RESEND_SENDER_IDS: '{OwnServiceRole.RoleId},{FailedMessageProcessorRole.RoleId}',
   };
   const settings: [string, Given, Record<string, string>][] = [
     ['alone', own({}), DELAYED],
     [
       'with direct re-sends',
       own({}, { strategy: Strategy.DIRECT_RESEND }),
-      {
-        ...DELAYED,
-        STRATEGY: 'direct-resend',
-        SOURCE_QUEUE_URL: '{SourceQueue}',
-        RESEND_SENDER_IDS: '{OwnServiceRole.RoleId},{FailedMessageProcessorRole.RoleId}',
-      },
+      { ...DELAYED, STRATEGY: 'direct-resend' },
     ],
     [
       'with the strategy visibility',
@@ -224,6 +221,16 @@ describe("a function of a user's own in the message-processor's place", () => {
   for (const [name, given, expected] of settings) {
     test(`has its settings beside its own, ${name}`, () => assert.deepEqual(environmentOf(made(given).template), expected));
   }
+
+  test('with an imported role, no function trusts what a message says about holds, and the synth says why', () => {
+    const role = (stack: Stack): iam.IRole => iam.Role.fromRoleArn(stack, 'Role', 'arn:aws:iam::111122223333:role/orders');
+    for (const strategy of [Strategy.DELAYED_RESEND, Strategy.DIRECT_RESEND]) {
+      const { stack, template } = made((own_) => own({ role: role(own_) }, { strategy })(own_));
+      assert.ok(!JSON.stringify(template.toJSON()).includes('RESEND_SENDER_IDS'));
+      assert.equal(Annotations.fromStack(stack).findInfo('*', Match.stringLikeRegexp('RESEND_SENDER_IDS is not set')).length, 1);
+    }
+    assert.deepEqual(Annotations.fromStack(usual.stack).findInfo('*', Match.anyValue()), []);
+  });
 
   test('may be in a loop', () => {
     assert.deepEqual(plain(resources(usual.template, 'AWS::Lambda::Function')['Own']?.Properties)['RecursiveLoop'], ALLOWED_LOOP);
@@ -417,13 +424,6 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       'target.function (Test/Own) has AWS_LAMBDA_EXEC_WRAPPER, HANDLER_EVENT in its environment already; remove it there: Redeliver sets it, and one function serves one source queue.',
     ],
     [
-      'a role that nobody knows, if it sends messages again',
-      (stack) =>
-        own({ role: iam.Role.fromRoleArn(stack, 'Role', 'arn:aws:iam::111122223333:role/orders') }, { strategy: Strategy.DIRECT_RESEND })(stack),
-      'target.function (Test/Own) has an imported role, whose unique id is unknown here but needed for its re-sends with direct-resend; create the role in this app, ' +
-        'or use delayed-resend.',
-    ],
-    [
       'less concurrency than it is called with',
       own({ reservedConcurrentExecutions: 5 }),
       "target.function's reservedConcurrentExecutions is 5; use a whole number of at least maxConcurrency = 10: Lambda would throttle the other " +
@@ -442,7 +442,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     [
       'more variables than Lambda takes',
       own({ environment: { TABLE: 'x'.repeat(4050) } }),
-      'the environment variables of target.function (Test/Own) have at least 4177 bytes as JSON, but Lambda allows 4096; shorten TABLE, which has 4052.',
+      'the environment variables of target.function (Test/Own) have at least 4227 bytes as JSON, but Lambda allows 4096; shorten TABLE, which has 4052.',
     ],
   ];
   for (const [name, given, sentence] of cases) {
@@ -464,7 +464,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     assert.throws(() => redeliverOf(stack, 'Second', () => ({ function: redeliver.messageProcessor, stage: 'second' })), {
       name: 'RedeliverPropsError',
       message:
-        'target.function (Test/Own) has INTERMEDIATE_DLQ_URL, RETRY_POLICY, ANNOTATION_QUEUE_URL, AWS_LAMBDA_EXEC_WRAPPER, RESEND_SENDER_IDS in its environment ' +
+        'target.function (Test/Own) has STRATEGY, SOURCE_QUEUE_URL, INTERMEDIATE_DLQ_URL, RETRY_POLICY, ANNOTATION_QUEUE_URL, AWS_LAMBDA_EXEC_WRAPPER, RESEND_SENDER_IDS in its environment ' +
         'already; remove it there: Redeliver sets it, and one function serves one source queue.',
     });
   });

@@ -62,6 +62,7 @@ test("the function's role gets the rights of a message-processor, in a policy of
     'Allow sqs:ReceiveMessage on {RedeliverSourceQueue.Arn}',
     'Allow sqs:SendMessage on {RedeliverAnnotationQueue.Arn}',
     'Allow sqs:SendMessage on {RedeliverIntermediateDlq.Arn}',
+    'Allow sqs:SendMessage on {RedeliverSourceQueue.Arn}',
   ]);
   const denied = JSON.stringify(properties('AWS::SQS::QueuePolicy'));
   assert.equal(denied.match(/"Fn::Sub":"arn:\$\{AWS::Partition\}:iam::\$\{AWS::AccountId\}:role\$\{RolePath\}\$\{RoleName\}"/g)?.length, 2);
@@ -101,15 +102,18 @@ test("the outputs have the function's variables, and the policy last: it may hav
     'ENVELOPE={Envelope}',
     'INTERMEDIATE_DLQ_URL={RedeliverIntermediateDlq}',
     'MESSAGE_ID_POINTER={MessageIdPointer}',
-    'RESEND_SENDER_IDS={RedeliverFailedMessageProcessorRole.RoleId}',
+    'RESEND_SENDER_IDS={RoleId},{RedeliverFailedMessageProcessorRole.RoleId}',
     'RETRY_POLICY={Policy}',
+    'SOURCE_QUEUE_URL={RedeliverSourceQueue}',
+    'STRATEGY=delayed-resend',
   ]);
   assert.match(text, /\nRETRY_POLICY=\{Policy\}$/);
 });
 
 test('a name that would not be the one of a function or a role is refused before anything is created', () => {
-  const takes = (name: 'FunctionName' | 'RoleName' | 'RolePath', value: string): boolean => new RegExp(`^(?:${PARAMETERS[name].AllowedPattern})$`).test(value);
+  const takes = (name: 'FunctionName' | 'RoleName' | 'RoleId' | 'RolePath', value: string): boolean => new RegExp(`^(?:${PARAMETERS[name].AllowedPattern})$`).test(value);
   assert.deepEqual(['orders', 'arn:aws:lambda:eu-west-1:111122223333:function:orders', 'orders:live', ''].map((value) => takes('FunctionName', value)), [true, false, false, false]);
   assert.deepEqual(['orders-role-a1b2', 'service-role/orders', ''].map((value) => takes('RoleName', value)), [true, false, false]);
+  assert.deepEqual(['AROAEXAMPLEEXAMPLE123', 'AIDAEXAMPLEEXAMPLE123', 'orders-role', ''].map((value) => takes('RoleId', value)), [true, false, false, false]);
   assert.deepEqual(['/', '/service-role/', '/a/b/', 'service-role', '/service-role', ''].map((value) => takes('RolePath', value)), [true, true, true, false, false, false]);
 });

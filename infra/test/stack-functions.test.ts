@@ -117,6 +117,7 @@ describe('functions', () => {
         ...consumes('RetriesSourceQueue'),
         'sqs:SendMessage on RetriesAnnotationQueue',
         'sqs:SendMessage on RetriesIntermediateDlq',
+        'sqs:SendMessage on RetriesSourceQueue',
       ].sort(),
     );
     assert.deepEqual(
@@ -200,7 +201,8 @@ describe('functions', () => {
   test('settings are the ones that the functions read', () => {
     const names = (name: (typeof NAMES)[number]): string[] => Object.keys(variables(template, name)).sort();
     assert.deepEqual(names('message-processor'), [
-      'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'MAX_CONCURRENCY', 'RESEND_SENDER_IDS', 'RETRY_POLICY', 'TARGET', 'TARGET_TIMEOUT_SECONDS',
+      'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'MAX_CONCURRENCY', 'RESEND_SENDER_IDS', 'RETRY_POLICY', 'SOURCE_QUEUE_URL', 'STRATEGY', 'TARGET',
+      'TARGET_TIMEOUT_SECONDS',
     ]);
     assert.deepEqual(names('failed-message-processor'), [
       'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'RESEND_SENDER_IDS', 'RETRY_POLICY', 'SOURCE_QUEUE_URL',

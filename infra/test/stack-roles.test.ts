@@ -8,7 +8,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { Redeliver, type RedeliverProps, SigV4, SourceQueue, Strategy, Target } from '../lib/index';
+import { Redeliver, type RedeliverProps, SigV4, SourceQueue, Target } from '../lib/index';
 import { grants, plain, resources } from './stack-exact';
 import { fakeBundles, HTTP, templateWith } from './stack-support';
 
@@ -59,7 +59,7 @@ const CASES: Case[] = [
     expected: {
       ...innerRoles,
       MessageProcessor: [
-        ...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner),
+        ...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}'),
         ...allow(['secretsmanager:DescribeSecret', 'secretsmanager:GetSecretValue'], SECRET),
       ],
     },
@@ -84,7 +84,7 @@ const CASES: Case[] = [
     }),
     expected: {
       MessageProcessor: [
-        ...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner),
+        ...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}'),
         ...allow(useKey, '{Key.Arn}'),
         ...allow(['lambda:InvokeFunction'], TARGET),
         ...allow(NETWORK, '*'),
@@ -105,7 +105,7 @@ const CASES: Case[] = [
       existingSourceQueue: SourceQueue.fromArn(EXISTING, { encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
     }),
     expected: {
-      MessageProcessor: [...usual('MessageProcessor', EXISTING, ...inner), ...allow(useKey, QUEUE_KEY)],
+      MessageProcessor: [...usual('MessageProcessor', EXISTING, ...inner, EXISTING), ...allow(useKey, QUEUE_KEY)],
       FailedMessageProcessor: [
         ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', EXISTING),
         ...allow(useKey, QUEUE_KEY),
@@ -125,7 +125,7 @@ const CASES: Case[] = [
       existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })),
     }),
     expected: {
-      MessageProcessor: [...usual('MessageProcessor', '{Orders.Arn}', ...inner), ...allow(useKey, QUEUE_KEY)],
+      MessageProcessor: [...usual('MessageProcessor', '{Orders.Arn}', ...inner, '{Orders.Arn}'), ...allow(useKey, QUEUE_KEY)],
       FailedMessageProcessor: [
         ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
         ...allow(useKey, QUEUE_KEY),
@@ -142,9 +142,9 @@ const CASES: Case[] = [
     }),
     expected: {
       MessageProcessor: [
-        ...usual('MessageProcessor', '{Orders.Arn}', ...inner),
+        ...usual('MessageProcessor', '{Orders.Arn}', ...inner, '{Orders.Arn}'),
         ...allow(useKey, '{Key.Arn}'),
-        ...allow(['kms:Decrypt'], QUEUE_KEY),
+        ...allow(useKey, QUEUE_KEY),
       ],
       FailedMessageProcessor: [
         ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
@@ -152,27 +152,6 @@ const CASES: Case[] = [
         ...allow(useKey, QUEUE_KEY),
       ],
       FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, '{Key.Arn}')],
-    },
-  },
-  {
-    name: 'direct re-sends',
-    props: () => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND }),
-    expected: { ...innerRoles, MessageProcessor: usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}') },
-  },
-  {
-    name: 'direct re-sends to an existing source queue with a key',
-    props: (stack) => ({
-      ...HTTP,
-      strategy: Strategy.DIRECT_RESEND,
-      existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })),
-    }),
-    expected: {
-      MessageProcessor: [...usual('MessageProcessor', '{Orders.Arn}', ...inner, '{Orders.Arn}'), ...allow(useKey, QUEUE_KEY)],
-      FailedMessageProcessor: [
-        ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
-        ...allow(useKey, QUEUE_KEY),
-      ],
-      FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, QUEUE_KEY)],
     },
   },
 ];
@@ -202,7 +181,7 @@ describe('a role that signs the calls may make them, and no others', () => {
   for (const [name, { sigV4, service, rights }] of Object.entries(SIGNED)) {
     test(name, () => {
       const template = templateWith(() => ({ target: Target.http('https://orders.example.com/', { sigV4 }) }));
-      const expected = [...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner), ...rights];
+      const expected = [...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}'), ...rights];
       assert.deepEqual(grants(template, 'MessageProcessorRole'), expected.sort());
       template.hasResourceProperties('AWS::Lambda::Function', { Environment: { Variables: { TARGET_SIGV4: service } } });
     });

@@ -99,14 +99,14 @@ describe('queues', () => {
 });
 
 describe('functions', () => {
-  const queueUrls = { INTERMEDIATE_DLQ_URL: '{IntermediateDlq}', ANNOTATION_QUEUE_URL: '{AnnotationQueue}' };
-  const resent = { RESEND_SENDER_IDS: '{FailedMessageProcessorRole.RoleId}' };
-  const common = { ...queueUrls, ...resent, RETRY_POLICY: '{}', MAX_CONCURRENCY: '10' };
+  const queueUrls = { SOURCE_QUEUE_URL: '{SourceQueue}', INTERMEDIATE_DLQ_URL: '{IntermediateDlq}', ANNOTATION_QUEUE_URL: '{AnnotationQueue}' };
+  const resent = { RESEND_SENDER_IDS: '{MessageProcessorRole.RoleId},{FailedMessageProcessorRole.RoleId}' };
+  const common = { STRATEGY: 'delayed-resend', ...queueUrls, ...resent, RETRY_POLICY: '{}', MAX_CONCURRENCY: '10' };
 
   test('each variable holds what its name says, and there is no other', () => {
     const url = { TARGET: 'https://orders.example.com/hook', TARGET_TIMEOUT_SECONDS: '30' };
     assert.deepEqual(variables(template, 'MessageProcessor'), { ...common, ...url });
-    assert.deepEqual(variables(template, 'FailedMessageProcessor'), { ...queueUrls, ...resent, SOURCE_QUEUE_URL: '{SourceQueue}', RETRY_POLICY: '{}' });
+    assert.deepEqual(variables(template, 'FailedMessageProcessor'), { ...queueUrls, ...resent, RETRY_POLICY: '{}' });
     assert.deepEqual(variables(template, 'FinalDlqAnnotator'), { FINAL_DLQ_URL: '{FinalDlq}' });
   });
 

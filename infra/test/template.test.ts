@@ -191,17 +191,10 @@ test('the policy that is given is that of every function that has one, and no na
   assert.ok(!text.includes('prefix-of-the-template'));
 });
 
-test('a change of Strategy withdraws no right before the functions have changed: one whole policy has the condition', () => {
+test('a change of Strategy changes no right: nothing that is sent meanwhile is refused', () => {
   const { Resources } = parse(FILE, { version: '1.1' }) as { Resources: Record<string, any> };
-  const rights = Object.entries(Resources).filter(([, { Type }]) => Type === 'AWS::IAM::Policy' || Type === 'AWS::SQS::QueuePolicy');
-  const conditional = rights.filter(([, resource]) => JSON.stringify(resource).includes('IsDirectResend'));
-  assert.deepEqual(conditional.map(([id]) => id.replace(/[0-9A-F]{8}$/, '')), ['RedeliverResendRights']);
-  const [[, { Condition, ...rest }] = assert.fail()] = conditional;
-  assert.equal(Condition, 'IsDirectResend');
-  assert.ok(!JSON.stringify(rest).includes('IsDirectResend'));
-  const { Metadata, DependsOn } = Object.values(Resources).find(({ Properties }) => Properties.Environment?.Variables.TARGET !== undefined);
-  assert.deepEqual(Metadata, { Needs: { 'Fn::If': ['IsDirectResend', { Ref: conditional[0]?.[0] }, { Ref: 'AWS::NoValue' }] } });
-  assert.ok(!DependsOn.includes(conditional[0]?.[0]), 'CloudFormation may refuse a dependency on what is not there');
+  const rights = Object.values(Resources).filter(({ Type }) => Type === 'AWS::IAM::Policy' || Type === 'AWS::SQS::QueuePolicy');
+  assert.ok(rights.length > 0 && !JSON.stringify(rights).includes('IsDirectResend'));
 });
 
 test('the concurrency that is given is that of the mappings, and of the alarm on the backlog', () => {

@@ -131,13 +131,14 @@ impl Topology {
     /// Starts the three functions behind their event source mappings.
     #[must_use]
     pub fn run(&self, setup: &Setup) -> Running {
+        let source = ("SOURCE_QUEUE_URL", self.source.url.clone());
         let intermediate = ("INTERMEDIATE_DLQ_URL", self.intermediate.url.clone());
         let annotation = ("ANNOTATION_QUEUE_URL", self.annotation.url.clone());
         let policy = ("RETRY_POLICY", setup.policy.to_owned());
-        let processor = [intermediate.clone(), annotation.clone(), policy.clone()]
+        let processor = [source.clone(), intermediate.clone(), annotation.clone(), policy.clone()]
             .into_iter()
             .chain(setup.processor_variables.clone());
-        let retrier = [intermediate, annotation, ("SOURCE_QUEUE_URL", self.source.url.clone()), policy];
+        let retrier = [source, intermediate, annotation, policy];
         let annotator = [("FINAL_DLQ_URL", self.final_dlq.url.clone())];
         Running::start(
             self.mapping(

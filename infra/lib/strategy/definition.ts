@@ -8,7 +8,6 @@ import type { NormalizedProps } from '../normalized-props';
 import { INNER_RETENTION, type Plan } from '../plan';
 import type { PolicyDocument } from '../policy';
 import type { DeadLetterQueues } from '../queues';
-import type { UserFunction } from '../user-function';
 
 /** A way to bring failed messages back, and the parts of the stack that depend on it. */
 export interface StrategyDefinition {
@@ -43,8 +42,6 @@ export interface StrategyDefinition {
   propProblems(props: NormalizedProps): string[];
   /** Problems of numbers. */
   rangeProblems(plan: Plan): string[];
-  /** Problems of a user's function that replaces the message-processor. */
-  ownFunctionProblems(own: UserFunction): string[];
   /** Limits of SQS that a plan with valid numbers and a valid policy exceeds. */
   planProblems(plan: Plan): string[];
 

@@ -36,16 +36,13 @@ export const delayedResend: StrategyDefinition = {
   propProblems: ({ policy = {} }) => blockProblems(policy),
   rangeProblems: ({ maxReceiveCount }) =>
     wholeNumberProblems('maxReceiveCount', maxReceiveCount, 1, 10, 'each receive may call the target, and the policy does not count these calls'),
-  ownFunctionProblems: () => [],
   planProblems: () => [],
   create: (scope, props, plan) => createResending(scope, props, plan, DELAYED),
 };
 
 const DELAYED: Resend = {
   description: 'Validates each message and calls the target; hands failures off to the intermediate DLQ.',
-  environment: () => ({}),
-  // The user's handler in the message-processor gets no right to re-send.
-  senders: ({ failedMessageProcessor }) => [failedMessageProcessor],
+  schedulers: ({ failedMessageProcessor }) => [failedMessageProcessor],
   graphs: ({ messageProcessor, failedMessageProcessor }) => ({
     failed: [redeliverMetric('HandedOff', messageProcessor, SUM, 'failed')],
     failures: {

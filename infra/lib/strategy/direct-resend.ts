@@ -1,8 +1,6 @@
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
-import * as iam from 'aws-cdk-lib/aws-iam';
 
 import { redeliverMetric } from '../metrics';
-import type { UserFunction } from '../user-function';
 import type { StrategyDefinition } from './definition';
 import { delayedResend } from './delayed-resend';
 import { createResending, type Resend } from './resend';
@@ -15,24 +13,12 @@ const { SUM } = cloudwatch.Stats;
  */
 export const directResend: StrategyDefinition = {
   ...delayedResend,
-  ownFunctionProblems,
   create: (scope, props, plan) => createResending(scope, props, plan, DIRECT),
 };
 
-/** SQS identifies a message's sender by the role's unique id, not by its ARN. */
-function ownFunctionProblems(own: UserFunction): string[] {
-  return own.function.role instanceof iam.Role
-    ? []
-    : [
-        `${own.name} has an imported role, whose unique id is unknown here but needed for its re-sends with ` +
-          'direct-resend; create the role in this app, or use delayed-resend.',
-      ];
-}
-
 const DIRECT: Resend = {
   description: 'Validates each message and calls the target; sends failures again after a delay, or gives them up.',
-  environment: (source) => ({ STRATEGY: 'direct-resend', SOURCE_QUEUE_URL: source.queueUrl }),
-  senders: ({ messageProcessor, failedMessageProcessor }) => [messageProcessor, failedMessageProcessor],
+  schedulers: ({ messageProcessor, failedMessageProcessor }) => [messageProcessor, failedMessageProcessor],
   graphs: ({ messageProcessor, failedMessageProcessor }) => ({
     // Every failure is a retry or a dead letter.
     failed: [],

@@ -49,7 +49,6 @@ export const ordered: StrategyDefinition = {
   reservedVariables: [BATCH_SIZE],
   propProblems,
   rangeProblems: () => [],
-  ownFunctionProblems: () => [],
   planProblems,
   create,
 };

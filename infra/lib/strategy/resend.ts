@@ -1,3 +1,4 @@
+import { Annotations } from 'aws-cdk-lib';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
@@ -18,13 +19,13 @@ import { resendAlarms, resendGraphs, type Resending, type ResendQueues } from '.
 export interface Resend {
   /** The message-processor's description. */
   readonly description: string;
-  /** Additional variables of the message-processor. */
-  environment(source: sqs.IQueue): Readonly<Record<string, string>>;
-  /** The functions that send to the source queue, and so schedule retries. */
-  senders(made: Pick<Resending, 'messageProcessor' | 'failedMessageProcessor'>): readonly lambda.Function[];
+  /** The functions that schedule retries. */
+  schedulers(made: Processors): readonly lambda.Function[];
   /** Graphs that only this strategy has. */
   graphs(made: Resending): Pick<LoopGraphs, 'failed' | 'failures'>;
 }
+
+type Processors = Pick<Resending, 'messageProcessor' | 'failedMessageProcessor'>;
 
 /** Creates four queues, each of which is the DLQ of the one before it. */
 export function createResendQueues(scope: Construct, props: NormalizedProps, plan: Plan): ResendQueues {
@@ -51,7 +52,8 @@ export function createResending(scope: Construct, props: NormalizedProps, plan: 
     sendsTo: [intermediateDlq, annotation],
     rights: [],
     environment: {
-      ...resend.environment(source),
+      STRATEGY: plan.strategy,
+      SOURCE_QUEUE_URL: source.queueUrl,
       INTERMEDIATE_DLQ_URL: intermediateDlq.queueUrl,
       // The whole policy, since its lists decide which errors are an outage.
       RETRY_POLICY: JSON.stringify(policy),
@@ -61,14 +63,14 @@ export function createResending(scope: Construct, props: NormalizedProps, plan: 
   const failedMessageProcessor = createFailedMessageProcessor(scope, props, plan, queues);
   const finalDlqAnnotator = createAnnotator(scope, plan, names.finalDlqAnnotator, queues);
   const processors = [messageProcessor, failedMessageProcessor];
-  const schedulers = resend.senders({ messageProcessor, failedMessageProcessor });
-  schedulers.forEach((sender) => allowResend(sender === messageProcessor ? withdrawnLast(scope, sender) : sender, source));
-  passSenderIds(schedulers, processors);
+  // With each strategy the message-processor re-sends messages itself: at least those that it did not call.
+  processors.forEach((sender) => allowSend(sender, source.encryptionMasterKey, source));
+  passSenderIds(scope, processors);
   denyOtherSenders(intermediateDlq, policy.long_delays ? processors : [messageProcessor]);
   denyOtherSenders(annotation, processors);
   denyOtherSenders(finalDlq, [finalDlqAnnotator]);
 
-  const made = { ...queues, messageProcessor, failedMessageProcessor, schedulers };
+  const made = { ...queues, messageProcessor, failedMessageProcessor, schedulers: resend.schedulers({ messageProcessor, failedMessageProcessor }) };
   return {
     ...made,
     sourceDlq: intermediateDlq,
@@ -111,27 +113,17 @@ function createFailedMessageProcessor(
 
 /**
  * Passes the unique ids of the senders' roles, which SQS adds to each message: holds from other senders are not
- * trusted.
+ * trusted. Without all ids, re-sends could not be told from messages of producers.
  */
-function passSenderIds(senders: readonly lambda.Function[], readers: readonly lambda.Function[]): void {
-  const ids = senders.map(({ role }) => (role as iam.Role).roleId).join(',');
-  readers.forEach((reader) => reader.addEnvironment('RESEND_SENDER_IDS', ids));
-}
-
-/** Allows sending to the source queue, which may have its own key. */
-function allowResend(sender: iam.IGrantable, source: sqs.IQueue): void {
-  allowSend(sender, source.encryptionMasterKey, source);
-}
-
-/**
- * A policy of its own for rights that the other strategy withdraws. CloudFormation changes a role's policy before the
- * function that uses it, but removes what is no longer in the template after all updates ("Monitor the progress of a
- * stack update"). So the function re-sends until it has its new settings, without spending redrives.
- */
-function withdrawnLast(scope: Construct, sender: lambda.Function): iam.Policy {
-  const rights = new iam.Policy(scope, 'ResendRights', { roles: [sender.role as iam.Role] });
-  // A dependency by reference: DependsOn must not name a resource with a condition, which the policy has in the template
-  // with parameters.
-  (sender.node.defaultChild as lambda.CfnFunction).addMetadata('Needs', (rights.node.defaultChild as iam.CfnPolicy).ref);
-  return rights;
+function passSenderIds(scope: Construct, processors: readonly lambda.Function[]): void {
+  const roles = processors.flatMap(({ role }) => (role instanceof iam.Role ? [role] : []));
+  if (roles.length < processors.length) {
+    Annotations.of(scope).addInfo(
+      'the role of target.function is imported, so its unique id is not known here, and RESEND_SENDER_IDS is not set: ' +
+        'new environments do not learn of an outage from held messages, but by their own calls. Create the role in this app to change that.',
+    );
+    return;
+  }
+  const ids = roles.map(({ roleId }) => roleId).join(',');
+  processors.forEach((reader) => reader.addEnvironment('RESEND_SENDER_IDS', ids));
 }

@@ -37,7 +37,6 @@ export const visibility: StrategyDefinition = {
   propProblems,
   // maxReceiveCount follows from the policy; planProblems checks it.
   rangeProblems: () => [],
-  ownFunctionProblems: () => [],
   planProblems,
   create,
 };

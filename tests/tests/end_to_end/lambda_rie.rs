@@ -114,6 +114,7 @@ async fn the_message_processor_calls_its_target() {
         "message-processor",
         &[
             ("TARGET", target.url()),
+            ("SOURCE_QUEUE_URL", &topology.source.url),
             ("INTERMEDIATE_DLQ_URL", &topology.intermediate.url),
             ("ANNOTATION_QUEUE_URL", &topology.annotation.url),
         ],

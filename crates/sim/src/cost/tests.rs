@@ -538,7 +538,7 @@ fn a_month_with_a_key_of_ones_own() {
     let Prices { prices, .. } = Prices::list();
     // Senders and readers of each queue, with `delayed-resend` and one producer.
     let queues = [
-        ("source", 2.0, 1.0),
+        ("source", 3.0, 1.0),
         ("intermediate DLQ", 1.0, 1.0),
         ("annotation", 2.0, 1.0),
         ("final DLQ", 1.0, 0.0),

@@ -55,7 +55,6 @@ async fn under_fire(strategy: &[(&'static str, &str)]) {
     }
     let endpoint_url = Some(tap.endpoint_url().to_owned());
     let mut setup = Setup { endpoint_url, policy: POLICY, timeout: TIMEOUT, ..Setup::http(target.url()) };
-    setup.processor_variables.push(("SOURCE_QUEUE_URL", topology.source.url.clone()));
     setup.processor_variables.extend(strategy.iter().map(|(name, value)| (*name, (*value).to_owned())));
     let running = topology.run(&setup);
     for batch in bodies.chunks(10) {

@@ -17,7 +17,7 @@ type Variable = (&'static str, String);
 
 /// A function with the queues' variables, which its test does not need.
 fn function(program: Program, more: impl IntoIterator<Item = Variable>) -> Arc<Function> {
-    let of_queues = ["INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"]
+    let of_queues = ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"]
         .map(|name| (name, "http://127.0.0.1:1/000000000000/unused".to_owned()));
     let variables = program.variables.into_iter().chain(of_queues).chain(more);
     Function::new("orders", program.path, variables.map(|(name, value)| (name.to_owned(), value)))

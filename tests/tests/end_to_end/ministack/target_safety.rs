@@ -37,6 +37,7 @@ async fn called(target: &str, variables: &[(&str, String)]) -> Option<Value> {
     let topology = topology().await;
     let queues = [
         ("TARGET", target.to_owned()),
+        ("SOURCE_QUEUE_URL", topology.source.url.clone()),
         ("INTERMEDIATE_DLQ_URL", topology.intermediate.url.clone()),
         ("ANNOTATION_QUEUE_URL", topology.annotation.url.clone()),
         ("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url()),

@@ -65,6 +65,13 @@ pub(super) fn unused(stack: &Stack, right: &Right) -> Option<&'static str> {
         {
             Some("only with long delays does it begin hops; the statement is of both strategies")
         }
+        "sqs:SendMessage"
+            if handler == "message-processor"
+                && stack.has_strategy("delayed-resend")
+                && stack.is_own_queue(right) =>
+        {
+            Some("only while the target is down does it send back what it did not call")
+        }
         "secretsmanager:DescribeSecret" => Some("grantRead; the ARN is in the settings"),
         _ => None,
     }
@@ -73,10 +80,9 @@ pub(super) fn unused(stack: &Stack, right: &Right) -> Option<&'static str> {
 /// What must be in the log of the function that misses it; `None`: Lambda misses it, and the function is not asked.
 pub(super) fn said_in_the_log(stack: &Stack, right: &Right) -> Option<Vec<String>> {
     let handler = stack.handler_of(&right.role);
-    let mut of_role = stack.mappings.iter().filter(|mapping| mapping.role == right.role).peekable();
     // Without a function of ours there is no log of ours.
-    of_role.peek()?;
-    let is_own_queue = of_role.any(|mapping| mapping.queue_arn == right.resource);
+    stack.mappings.iter().find(|mapping| mapping.role == right.role)?;
+    let is_own_queue = stack.is_own_queue(right);
     let queue = right.resource.rsplit(':').next().unwrap_or_default();
     let not_confirmed = |send: &str, code: &str| {
         vec![
@@ -117,6 +123,12 @@ impl Stack {
             |function: &Value| function["Environment"]["Variables"]["AWS_LAMBDA_EXEC_WRAPPER"].is_string();
         let is_users = functions.any(|(id, function)| id == handler && is_wrapped(&function));
         if is_users { "message-processor" } else { handler }
+    }
+
+    /// True if the role's function reads the queue of the right.
+    fn is_own_queue(&self, right: &Right) -> bool {
+        let mut of_role = self.mappings.iter().filter(|mapping| mapping.role == right.role);
+        of_role.any(|mapping| mapping.queue_arn == right.resource)
     }
 
     fn hides_messages(&self) -> bool {
