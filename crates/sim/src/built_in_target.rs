@@ -99,8 +99,15 @@ mod tests {
         let fails = |n: &u32| {
             let message_id = &format!("00000000-0000-4000-8000-{n:012}");
             let (form, attributes) = (&Form::Envelope, &Attributes::new());
-            let message =
-                Message { body: "", message_id, form, retry_attempt, redrive_generation, attributes };
+            let message = Message {
+                body: "",
+                message_id,
+                form,
+                retry_attempt,
+                redrive_generation,
+                held_seconds: 0,
+                attributes,
+            };
             target.answer(&message).is_err()
         };
         (0..1000).filter(fails).collect()

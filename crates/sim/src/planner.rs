@@ -24,7 +24,7 @@ pub use forecast::{Forecast, Outcome, PerMillion, PolicyForecast, RETENTION_SHAR
 pub use inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunctionName, InnerLoad};
 pub use load::{AfterReturn, Load, Second, Wasted};
 pub use run::{CircuitBreaker, Measurements, run};
-pub use scenario::{Flap, Groups, Scenario, TargetFault};
+pub use scenario::{FailedCall, Flap, Groups, Scenario, TARGET_TIMEOUT, TargetFault};
 pub use schedule::{Attempt, Schedule};
 pub use survival::{HoldPlan, Survival};
 pub use times::Times;

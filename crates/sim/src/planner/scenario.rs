@@ -1,9 +1,10 @@
 //! A scenario for a policy: the messages, the fault of the target, and the concurrency of its callers.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 use std::time::Duration;
 
+use redeliver_core::handler::ErrorType;
 use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
 use serde_json::json;
@@ -18,6 +19,9 @@ pub struct Scenario {
     pub messages: u64,
     #[serde(flatten)]
     pub fault: TargetFault,
+    /// The outcome of the calls that fail because of the fault.
+    #[serde(rename = "error_type", serialize_with = "name")]
+    pub failed_call: FailedCall,
     /// The message groups; without them, messages have no `MessageGroupId`, and all meet the fault. A FIFO queue needs them.
     pub groups: Option<Groups>,
     /// Calls per second that can succeed.
@@ -47,6 +51,7 @@ impl Default for Scenario {
             strategy: Strategy::default(),
             messages: 10_000,
             fault: TargetFault::Outage(outage),
+            failed_call: FailedCall::Status(503),
             groups: None,
             capacity: None,
             over: outage,
@@ -77,6 +82,34 @@ pub enum TargetFault {
     Flap(Flap),
     /// Each call fails with this chance.
     FailureRate(f64),
+}
+
+/// The outcome of a call that fails because of the fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedCall {
+    /// The target answers with this HTTP status, which may pass.
+    Status(u16),
+    /// It does not answer within [`TARGET_TIMEOUT`].
+    Hang,
+}
+
+/// The longest call of an HTTP target: the construct's default.
+pub const TARGET_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl FailedCall {
+    pub(super) fn error_type(self) -> ErrorType {
+        match self {
+            Self::Status(status) => ErrorType::HttpStatus(status),
+            Self::Hang => "Http.Timeout".into(),
+        }
+    }
+}
+
+/// As its error type.
+impl Display for FailedCall {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.error_type().name())
+    }
 }
 
 /// The spans for which a flapping target is up, and then down.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::delays::{DelayLog, Processed};
 use super::load::{FailureCause, Load};
-use super::scenario::Scenario;
+use super::scenario::{FailedCall, Scenario, TARGET_TIMEOUT};
 use super::times::CallTimes;
 use crate::built_in_target::BuiltInTarget;
 use crate::tracker::Tracker;
@@ -56,12 +56,8 @@ impl SimulatedTarget<'_> {
         let Data { number } = message.data()?;
         let meets_fault = scenario.meets_fault(group);
         let answer = self.take(message, meets_fault);
-        let mean = match answer {
-            Ok(()) | Err(FailureCause::ByChance) => scenario.times.answer,
-            Err(FailureCause::WhileDown | FailureCause::OverCapacity) => scenario.times.refusal,
-        };
-        self.clock.sleep(self.call_times.next(number, mean)).await;
-        answer.map_err(error_of)?;
+        self.clock.sleep(self.call_time(number, answer)).await;
+        answer.map_err(|cause| error_of(cause, scenario.failed_call))?;
         let now = self.clock.now();
         lock(self.tracker).processed(message.body, now);
         let sent = usize::try_from(number).ok().and_then(|number| sends.get(number)).copied();
@@ -70,6 +66,18 @@ impl SimulatedTarget<'_> {
         let second = sent.as_secs();
         lock(self.delays).processed(&Processed { meets_fault, group, number, second, milliseconds });
         Ok(())
+    }
+
+    /// A target that is down or refuses a call says so at once; any other status costs it as long as an answer.
+    fn call_time(&self, number: u64, answer: Result<(), FailureCause>) -> Duration {
+        let Scenario { times, failed_call, .. } = *self.scenario;
+        let mean = match (answer, failed_call) {
+            (Err(FailureCause::OverCapacity), _) => times.refusal,
+            (Err(_), FailedCall::Hang) => return TARGET_TIMEOUT,
+            (Err(_), FailedCall::Status(429 | 502 | 503)) => times.refusal,
+            _ => times.answer,
+        };
+        self.call_times.next(number, mean)
     }
 
     fn take(&self, message: &Message<'_>, meets_fault: bool) -> Result<(), FailureCause> {
@@ -90,13 +98,15 @@ impl SimulatedTarget<'_> {
     }
 }
 
-fn error_of(cause: FailureCause) -> HandlerError {
-    let (status, details) = match cause {
-        FailureCause::WhileDown => (503, "the simulated target is down"),
-        FailureCause::OverCapacity => (429, "the simulated target takes no more in this second"),
-        FailureCause::ByChance => (500, "the simulated target failed by chance"),
+fn error_of(cause: FailureCause, failed_call: FailedCall) -> HandlerError {
+    let (error_type, details) = match cause {
+        FailureCause::WhileDown => (failed_call.error_type(), "the simulated target is down"),
+        FailureCause::ByChance => (failed_call.error_type(), "the simulated target failed by chance"),
+        FailureCause::OverCapacity => {
+            (ErrorType::HttpStatus(429), "the simulated target takes no more in this second")
+        }
     };
-    HandlerError::transient(ErrorType::HttpStatus(status), details)
+    HandlerError::transient(error_type, details)
 }
 
 #[cfg(test)]
@@ -132,5 +142,37 @@ mod tests {
         let policy = Policy::from_json(r#"{"max_attempts":1,"circuit_breaker":false}"#).unwrap();
         let wasted = run(&policy, &scenario, &|_| {}).unwrap().wasted;
         assert_eq!((wasted.over_capacity, wasted.by_chance), (20, 0));
+    }
+
+    #[test]
+    fn a_call_of_a_target_that_hangs_takes_its_timeout_and_is_billed_for_it() {
+        let scenario = Scenario {
+            messages: 1,
+            fault: TargetFault::Outage(Duration::from_secs(10)),
+            failed_call: FailedCall::Hang,
+            ..ten_messages(0.0, None)
+        };
+        let policy = r#"{"circuit_breaker":false,"non_retryable":["Http.Timeout"]}"#;
+        let measured = run(&Policy::from_json(policy).unwrap(), &scenario, &|_| {}).unwrap();
+        assert_eq!(
+            measured.dead_lettered.into_iter().collect::<Vec<_>>(),
+            [("NON_RETRYABLE_ERROR".to_owned(), 1)]
+        );
+        assert_eq!(measured.usage.invocations.seconds, 30.0);
+    }
+
+    #[test]
+    fn a_failed_call_has_the_status_that_is_asked_for() {
+        let dead_lettered = |status| {
+            let scenario = Scenario { failed_call: FailedCall::Status(status), ..ten_messages(1.0, None) };
+            let policy = r#"{"max_attempts":1,"circuit_breaker":false,"non_retryable":["HttpStatus.500"]}"#;
+            run(&Policy::from_json(policy).unwrap(), &scenario, &|_| {}).unwrap().dead_lettered
+        };
+        let [failed, exhausted] =
+            [500, 503].map(|status| dead_lettered(status).into_keys().collect::<Vec<_>>());
+        assert_eq!(
+            (failed, exhausted),
+            (vec!["NON_RETRYABLE_ERROR".to_owned()], vec!["RETRY_ATTEMPT_EXCEEDED".to_owned()])
+        );
     }
 }

@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::Batching;
 use redeliver_sim::cost::Architecture;
-use redeliver_sim::planner::{Flap, Groups, INNER_CONCURRENCY_MAX, Scenario, TargetFault, Times};
+use redeliver_sim::planner::{FailedCall, Flap, Groups, INNER_CONCURRENCY_MAX, Scenario, TargetFault, Times};
 
 use crate::commands::run_args::{probability, strategies};
 use redeliver_operator::terminal::output::Printing;
@@ -42,6 +42,7 @@ Examples:
   redeliver simulate --policy policy.json --compare other.json --plot both.html
   redeliver simulate --policy policy.json --failure-rate 0.05 --over 1h
   redeliver simulate --policy policy.json --flap 20s,20s --capacity 500
+  redeliver simulate --policy policy.json --outage 10m --hang
   redeliver simulate --policy policy.json --groups 100 --groups-down 1
   redeliver simulate --policy policy.json --strategy direct-resend
   redeliver simulate --strategy ordered --groups 10 --groups-down 1 --outage 1h
@@ -83,13 +84,18 @@ pub struct Arguments {
     /// The target is down for this long, from the first message on
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = seconds(SPAN), conflicts_with = "failure_rate")]
     pub outage: Duration,
-    /// The target alternates between up and down, for these spans, until the last message; while it is down, calls get
-    /// HTTP status 503
+    /// The target alternates between up and down, for these spans, until the last message
     #[arg(long, value_name = "UP,DOWN", value_parser = flap, conflicts_with_all = ["outage", "failure_rate"])]
     pub flap: Option<Flap>,
     /// The target is up, and each call fails with this chance, 0 to 1
     #[arg(long, value_name = "P", value_parser = probability)]
     pub failure_rate: Option<f64>,
+    /// HTTP status of the calls that fail, in outages, flaps and by chance; it counts as one that may pass
+    #[arg(long, value_name = "N", default_value_t = 503, value_parser = number(300..=599_u16))]
+    pub status: u16,
+    /// Calls that fail hang until the target's timeout of 30 s instead
+    #[arg(long, conflicts_with = "status")]
+    pub hang: bool,
     /// Spread the messages evenly over N message groups: group-1, group-2 … Required with --strategy ordered
     #[arg(long, value_name = "N", value_parser = number(1..=GROUPS_MAX))]
     pub groups: Option<u32>,
@@ -198,6 +204,7 @@ impl Arguments {
             strategy: self.strategy,
             messages: self.messages,
             fault,
+            failed_call: if self.hang { FailedCall::Hang } else { FailedCall::Status(self.status) },
             groups,
             capacity: self.capacity,
             over: self.over.or(at_rate).unwrap_or(self.flap.map_or(self.outage, |_| FLAP_OVER)),

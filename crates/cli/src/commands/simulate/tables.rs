@@ -10,9 +10,9 @@ use std::time::Duration;
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::Batching;
 use redeliver_sim::planner::{
-    Attempt, Bottleneck, CircuitBreaker, Delays, Flap, Forecast, Groups, INNER_CONCURRENCY_MAX,
+    Attempt, Bottleneck, CircuitBreaker, Delays, FailedCall, Flap, Forecast, Groups, INNER_CONCURRENCY_MAX,
     InnerFunctionName, Measurements, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, Survival,
-    TargetFault, WorstCase,
+    TARGET_TIMEOUT, TargetFault, WorstCase,
 };
 
 use redeliver_operator::terminal::escape::escaped;
@@ -87,6 +87,11 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
         }
         TargetFault::FailureRate(rate) => format!("; {} of the calls fail", percent(rate)),
     };
+    match given.failed_call {
+        FailedCall::Status(503) => {}
+        FailedCall::Status(status) => sentence += &format!(" with HTTP status {status}"),
+        FailedCall::Hang => sentence += &format!(" and hang for {}", span(TARGET_TIMEOUT.as_secs())),
+    }
     if let Some(Groups { count, down }) = given.groups {
         sentence += &format!("; this affects {} of {}", grouped(down.into()), counted(count.into(), "group"));
     }
