@@ -80,10 +80,10 @@ impl Chunks {
     /// # Errors
     /// If the input cannot be read.
     pub fn open(path: &Path, form: Form, groups: Option<Groups>, size: ChunkSize) -> Result<Self, FileError> {
-        Self::of(path, open(path)?, form, groups, size)
+        Self::new(path, open(path)?, form, groups, size)
     }
 
-    fn of(
+    fn new(
         path: &Path,
         input: Box<dyn BufRead + Send>,
         form: Form,
@@ -114,28 +114,25 @@ impl Chunks {
         while chunk.messages.len() < self.size.messages && bytes < self.size.bytes {
             let Some(line) = self.lines.next().transpose()? else { break };
             let number = line.number;
-            match self.form.read(line) {
-                Ok(message) => {
-                    if !self.has_dead_letters {
-                        let hint = dead_letter(&message.sendable.content().body);
-                        chunk.dead_letter = hint.map(|hint| (number, hint));
-                        self.has_dead_letters = chunk.dead_letter.is_some();
-                    }
-                    let grouped = match &self.groups {
-                        None => Ok(message.sendable),
-                        Some(groups) => groups.grouped(message.sendable, number),
-                    };
-                    match grouped {
-                        Ok(message) => {
-                            bytes += message.size();
-                            chunk.messages.push(message);
-                        }
-                        Err(reason) => chunk.refused.push(RefusedLine { line: number, reason }),
-                    }
+            let read = self.form.read(line).and_then(|message| {
+                if !self.has_dead_letters {
+                    let hint = dead_letter(&message.sendable.content().body);
+                    chunk.dead_letter = hint.map(|hint| (number, hint));
+                    self.has_dead_letters = chunk.dead_letter.is_some();
                 }
-                Err(findings) => chunk
+                match &self.groups {
+                    None => Ok(message.sendable),
+                    Some(groups) => groups.grouped(message.sendable, number).map_err(|reason| vec![reason]),
+                }
+            });
+            match read {
+                Ok(message) => {
+                    bytes += message.size();
+                    chunk.messages.push(message);
+                }
+                Err(reasons) => chunk
                     .refused
-                    .extend(findings.into_iter().map(|reason| RefusedLine { line: number, reason })),
+                    .extend(reasons.into_iter().map(|reason| RefusedLine { line: number, reason })),
             }
         }
         Ok(chunk)
@@ -147,7 +144,7 @@ mod tests {
     use super::*;
 
     fn chunks(text: &'static [u8], size: ChunkSize) -> Chunks {
-        Chunks::of(Path::new("-"), Box::new(text), Form::Anything(|_| Ok(())), None, size).unwrap()
+        Chunks::new(Path::new("-"), Box::new(text), Form::Anything(|_| Ok(())), None, size).unwrap()
     }
 
     fn bodies(input: &Chunk) -> Vec<&str> {
@@ -200,7 +197,7 @@ mod tests {
         let groups = Groups { pointer: pointer.map(|pointer| Pointer::new(pointer).unwrap()) };
         let form = Form::Anything(|_| Ok(()));
         let mut input =
-            Chunks::of(Path::new("-"), Box::new(text), form, Some(groups), ChunkSize::WHOLE).unwrap();
+            Chunks::new(Path::new("-"), Box::new(text), form, Some(groups), ChunkSize::WHOLE).unwrap();
         let Chunk { messages, refused, .. } = input.next().unwrap().unwrap();
         let of = |message: OutgoingMessage| {
             let Content { body, message_group_id, deduplication_id, .. } = message.into_content();
@@ -230,7 +227,7 @@ mod tests {
     fn a_message_that_fails_the_check_is_refused_too() {
         let too_short = Form::Anything(|_| Err("too short".to_owned()));
         let mut input =
-            Chunks::of(Path::new("-"), Box::new(&b"1"[..]), too_short, None, ChunkSize::WHOLE).unwrap();
+            Chunks::new(Path::new("-"), Box::new(&b"1"[..]), too_short, None, ChunkSize::WHOLE).unwrap();
         let input = input.next().unwrap().unwrap();
         assert_eq!(input.refused, [RefusedLine { line: 1, reason: "too short".to_owned() }]);
     }
