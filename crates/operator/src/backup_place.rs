@@ -28,7 +28,7 @@ pub enum Backup {
 
 impl BackupPlace {
     /// Refuses a file that is there already.
-    pub fn of(path: &Path) -> Result<Self, Failure> {
+    pub fn new(path: &Path) -> Result<Self, Failure> {
         Ok(match ArchiveUri::of(path) {
             None => Self::File(Archive::on_demand(path)?),
             Some(archive) => Self::Bucket(archive?),
@@ -79,7 +79,7 @@ mod tests {
         let queue = SqsQueue::new(client, "http://127.0.0.1:9/123456789012/orders-final-dlq", arn);
         for (bucket_owner, expected) in [(None, "123456789012"), (Some("444455556666"), "444455556666")] {
             let options = BucketOwnerArgs { bucket_owner: bucket_owner.map(|id| id.parse().unwrap()) };
-            let place = BackupPlace::of(Path::new("s3://letters")).unwrap();
+            let place = BackupPlace::new(Path::new("s3://letters")).unwrap();
             let Backup::Bucket(bucket) = place.open(&connection, &queue, options).await.unwrap() else {
                 panic!("it is a bucket");
             };

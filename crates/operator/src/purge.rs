@@ -54,7 +54,7 @@ impl PurgeRequest<'_> {
     /// If one of them cannot be used.
     pub async fn open(self) -> Result<OpenPurge, Failure> {
         let Self { pick, max, applied, .. } = self;
-        let place = BackupPlace::of(self.backup)?;
+        let place = BackupPlace::new(self.backup)?;
         let queue = self.queue.open().await?.queue;
         let backup = place.open(&self.queue.connection, &queue, self.bucket_owner).await?;
         Ok(OpenPurge { queue, backup, pick, max, applied })

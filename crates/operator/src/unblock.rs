@@ -47,7 +47,7 @@ impl<'a> UnblockRequest<'a> {
     /// If one of them cannot be used.
     pub async fn open(self) -> Result<OpenUnblock<'a>, Failure> {
         let Self { connection, queue, groups, applied, .. } = self;
-        let place = self.backup.map(BackupPlace::of).transpose()?;
+        let place = self.backup.map(BackupPlace::new).transpose()?;
         let blocked = connection.find(&queue.address(connection, Role::Blocked).await?).await?.queue;
         let source = match self.source {
             Some(source) => connection.find(source).await?.queue,

@@ -101,7 +101,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     let interrupt = signals::interrupted("interrupted: giving the messages back")?;
     let mut stop = Box::pin(interrupt.requested());
     let mut open = request.open(stop.as_mut()).await?;
-    let known = open.known_causes.take();
+    let known_causes = open.known_causes.take();
     let mut output = output(arguments)?;
     let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}";
     let bar = stderr::progress(ProgressBar::new(0), template);
@@ -112,7 +112,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         }
         Progress::Over => bar.finish_and_clear(),
     };
-    let view = view(arguments, known.as_ref().map(|file| &file.known));
+    let view = view(arguments, known_causes.as_ref().map(|file| &file.known));
     let audited = open.audit(view, &mut output, stop, progress).await;
     bar.finish_and_clear();
     // A pipe or a device was there before.
@@ -120,12 +120,12 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         let _nothing_is_in_it = std::fs::remove_file(ours);
     }
     let mut audited = audited?;
-    if let Some(known) = known {
-        audited.has_new_causes = !known.known.new_among(&audited.report.groups).is_empty();
-        print_new_causes(arguments, &known.known, &audited);
+    if let Some(file) = known_causes {
+        audited.has_new_causes = !file.known.new_among(&audited.report.groups).is_empty();
+        print_new_causes(arguments, &file.known, &audited);
         // If the output was closed, nobody has read them.
         if !audited.output_closed {
-            known.remember(&audited.report, SystemClock.now())?;
+            file.remember(&audited.report, SystemClock.now())?;
         }
     }
     Ok(audited)

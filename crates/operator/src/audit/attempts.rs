@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::dead_letter::skipped_attempts;
 use redeliver_dead_letters::DeadLetterRecord;
 use serde::Serialize;
+
+use crate::dead_letter::skipped_attempts;
 
 /// The highest `retry_attempt` that redeliver writes. Higher values count as this one.
 const ATTEMPTS_MAX: u32 = 1000;

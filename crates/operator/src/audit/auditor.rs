@@ -3,8 +3,6 @@
 use std::io::{self, Write};
 use std::pin::pin;
 
-use crate::Failure;
-use crate::sentences::picked_without_members;
 use futures_util::future::{Either, select};
 use redeliver_core::ports::{Clock, Queue};
 use redeliver_dead_letters::{Choice, Coverage, DeadLetterRecord, Pick, Reader};
@@ -12,6 +10,8 @@ use redeliver_dead_letters::{Choice, Coverage, DeadLetterRecord, Pick, Reader};
 use super::report::{AuditReport, Tally};
 use super::save::Save;
 use super::view::View;
+use crate::Failure;
+use crate::sentences::picked_without_members;
 
 /// Receives the messages of an audit.
 pub struct Auditor<'a> {

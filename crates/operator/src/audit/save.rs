@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use crate::files::FileError;
-use crate::terminal::units::counted;
 use chrono::{SecondsFormat, SubsecRound as _, TimeDelta};
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::{Archive, DeadLetterRecord};
+
+use crate::files::FileError;
+use crate::terminal::units::counted;
 
 /// The time for which the final DLQ keeps a dead letter: SQS's longest.
 const FINAL_DLQ_KEEPS: TimeDelta = TimeDelta::days(14);

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::dead_letter::{Layout, Mask, lay_out};
 use redeliver_dead_letters::DeadLetterRecord;
 
 use super::report::AuditReport;
+use crate::dead_letter::{Layout, Mask, lay_out};
 
 /// An output format.
 pub trait View {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 use std::ops::BitXorAssign;
 
-use crate::message_file::Lines;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+
+use crate::message_file::Lines;
 
 /// A digest of lines in any order: the exclusive or of 128 bits of each line's SHA-256. It detects changes of a file,
 /// not deliberate forgery.
@@ -16,7 +17,7 @@ pub struct Digest(u128);
 
 impl Digest {
     /// The digest of one line, from its number and its content.
-    pub fn of(number: usize, content: &[u8]) -> Self {
+    pub fn for_line(number: usize, content: &[u8]) -> Self {
         let mut hasher = Sha256::new();
         hasher.update((number as u64).to_be_bytes());
         hasher.update(content);
@@ -89,7 +90,7 @@ impl Confirmed {
     }
 
     /// True if these lines of the input are the ones that were sent.
-    pub(crate) fn is_of(&self, lines: Lines<impl BufRead>) -> io::Result<bool> {
+    pub(crate) fn matches(&self, lines: Lines<impl BufRead>) -> io::Result<bool> {
         let last = self.ranges.last_key_value().map_or(0, |(_, last)| *last);
         let mut digest = Digest::default();
         for line in lines {
@@ -100,7 +101,7 @@ impl Confirmed {
             if let Ok(content) = &line.content
                 && self.contains(line.number)
             {
-                digest ^= Digest::of(line.number, content);
+                digest ^= Digest::for_line(line.number, content);
             }
         }
         Ok(digest == self.digest)
@@ -129,7 +130,7 @@ mod tests {
         let mut confirmed = Confirmed::default();
         for line in Lines::of_messages(content).map(|line| line.unwrap()) {
             if numbers.contains(&line.number) {
-                let digest = Digest::of(line.number, &line.content.unwrap());
+                let digest = Digest::for_line(line.number, &line.content.unwrap());
                 confirmed.add(&[(line.number, line.number)], digest);
             }
         }
@@ -155,12 +156,12 @@ mod tests {
     #[test]
     fn the_lines_that_were_sent_must_be_the_same_and_the_others_need_not() {
         let confirmed = confirmed(b"a\nb\nc\nd\n", &[3, 1]);
-        let is_of = |content: &[u8]| confirmed.is_of(Lines::of_messages(content)).unwrap();
+        let matches = |content: &[u8]| confirmed.matches(Lines::of_messages(content)).unwrap();
         for same in ["a\nb\nc\nd\n", "a\nB\nc", "a\r\nb\nc\nd\ne\n"] {
-            assert!(is_of(same.as_bytes()), "{same:?}");
+            assert!(matches(same.as_bytes()), "{same:?}");
         }
         for other in ["", "a\nb\n", "c\nb\na\n", "x\na\nb\nc\n", "a\nc\nb\n", "a\nb\ncc\n"] {
-            assert!(!is_of(other.as_bytes()), "{other:?}");
+            assert!(!matches(other.as_bytes()), "{other:?}");
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::io::BufRead;
 
-use crate::message_file::{Form, Line, SeenIds};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::OutgoingMessage;
 use redeliver_dead_letters::Backup;
 
 use super::confirmed::{Confirmed, Digest};
+use crate::message_file::{Form, Line, SeenIds};
 
 /// A message and the line that it is on.
 #[derive(Debug)]
@@ -89,7 +89,8 @@ impl Rules {
     fn check(&self, line: Line, seen: &mut Seen, warnings: &mut Vec<(Option<usize>, String)>) -> Checked {
         let number = line.number;
         // The digest is that of the line in the file, which the next run compares.
-        let digest = line.content.as_ref().map(|content| Digest::of(number, content)).unwrap_or_default();
+        let digest =
+            line.content.as_ref().map(|content| Digest::for_line(number, content)).unwrap_or_default();
         let is_repeated = seen.has_dead_letter(&self.form, &line);
         let read = self.form.read(line);
         // Lines that were sent before count, too: a corrected line may have the same id.

@@ -1,9 +1,10 @@
 //! The outcome of a send.
 
-use crate::ExitCode;
-use crate::terminal::units::{grouped, table};
 use serde::Serialize;
 use thiserror::Error;
+
+use crate::ExitCode;
+use crate::terminal::units::{grouped, table};
 
 /// The outcome of a send.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

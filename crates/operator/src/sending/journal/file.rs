@@ -5,11 +5,11 @@ use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom};
 use std::path::Path;
 
-use crate::Failure;
-use crate::message_file::Form;
 use redeliver_dead_letters::files::{keep_private, open_own};
 
 use super::{Confirmed, Journal, Replayed, read};
+use crate::Failure;
+use crate::message_file::Form;
 
 /// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`. Also returns the lines that
 /// are confirmed.
@@ -71,7 +71,7 @@ fn check_owner(known: &Replayed, path: &Path, input: &Path, queue: &str, form: &
         return Ok(());
     }
     let lines = File::open(input).map(BufReader::new).map(|input| form.lines(input));
-    let is_same = lines.and_then(|lines| known.confirmed.is_of(lines));
+    let is_same = lines.and_then(|lines| known.confirmed.matches(lines));
     if is_same.map_err(|error| format!("{name}: cannot be read: {error}"))? {
         return Ok(());
     }

@@ -5,8 +5,8 @@ use super::*;
 
 fn written() -> Vec<u8> {
     let mut journal = Journal::begin(Vec::new(), "arn:queue").unwrap();
-    journal.confirm(&[(1, Digest::of(1, b"a")), (2, Digest::of(2, b"b"))]).unwrap();
-    journal.confirm(&[(4, Digest::of(4, b"d"))]).unwrap();
+    journal.confirm(&[(1, Digest::for_line(1, b"a")), (2, Digest::for_line(2, b"b"))]).unwrap();
+    journal.confirm(&[(4, Digest::for_line(4, b"d"))]).unwrap();
     journal.into_output()
 }
 
@@ -19,7 +19,7 @@ fn what_is_written_is_read() {
     let numbers: Vec<_> = (0..9).filter(|number| known.confirmed.contains(*number)).collect();
     assert_eq!(numbers, [1, 2, 4]);
     let lines = crate::message_file::Lines::of_messages(&b"a\nb\nanother\nd\n"[..]);
-    assert!(known.confirmed.is_of(lines).unwrap());
+    assert!(known.confirmed.matches(lines).unwrap());
 }
 
 #[test]

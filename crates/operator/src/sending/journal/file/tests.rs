@@ -32,7 +32,7 @@ impl Directory {
     /// The first two lines are sent.
     fn begun(&self) {
         let (mut journal, _) = self.open("arn:one", false).unwrap();
-        journal.confirm(&[(1, Digest::of(1, b"a")), (2, Digest::of(2, b"b"))]).unwrap();
+        journal.confirm(&[(1, Digest::for_line(1, b"a")), (2, Digest::for_line(2, b"b"))]).unwrap();
     }
 }
 
@@ -45,7 +45,7 @@ fn a_journal_is_gone_on_with_after_what_a_crash_left_of_its_last_record() {
     replace(&path, &[&whole, &b"{\"lines\":[[3,3]"[..]].concat()).unwrap();
     let (mut journal, confirmed) = directory.open("arn:one", true).unwrap();
     assert!(confirmed.contains(2) && !confirmed.contains(3));
-    journal.confirm(&[(3, Digest::of(3, b"c"))]).unwrap();
+    journal.confirm(&[(3, Digest::for_line(3, b"c"))]).unwrap();
     drop(journal);
     assert!(directory.open("arn:one", true).unwrap().1.contains(3));
 }
