@@ -1,7 +1,8 @@
 //! `redeliver local`: the whole retry loop on a file of messages, with the functions' own code.
 //!
-//! The input is read in [`Chunks`], so that memory does not grow with it. [`run_locally`] runs the loop in virtual time on
-//! an SQS in memory, or in real time on queues of its own at an SQS-compatible endpoint, and returns a [`RunReport`].
+//! The input is read in [`Chunks`], so that memory does not grow with it. [`run_locally`] runs the loop in virtual
+//! time on an SQS in memory, or in real time on queues of its own at an SQS-compatible endpoint, and returns a
+//! [`RunReport`].
 
 mod at_endpoint;
 mod in_memory;
@@ -36,8 +37,8 @@ pub struct Setup {
 /// Starts the target and runs the loop, at this endpoint or else in memory. The final records go to `output`.
 ///
 /// # Errors
-/// If the target does not start, the input cannot be read, the output cannot be written, the endpoint refuses, or a signal
-/// came before all was sent.
+/// If the target does not start, the input cannot be read, the output cannot be written, the endpoint refuses, or a
+/// signal came before all was sent.
 pub async fn run_locally(
     setup: Setup,
     endpoint_url: Option<&str>,

@@ -1,12 +1,12 @@
 //! Shared by the operator's commands and the console: the options that name queues and files, the state of a
 //! deployment's queues, and what both show of it.
 //!
-//! [`queues`] finds queues and talks to AWS about them. [`status`] says what waits, who reads and whether the target is
-//! down, [`pause`] stops and starts the readers, [`preflight`] checks before a deployment, [`fleet`] judges the account's
-//! DLQs. [`audit`] reads dead letters, [`redrive`] sends them back, [`purge`] deletes them; [`unblock`] decides on blocked
-//! groups; [`sending`] sends a file of messages. [`dead_letter_source`] is a DLQ or a file, [`dead_letter`] shows one
-//! message. [`permissions`] has the rights of each command. Output goes to the [`terminal`] or
-//! becomes a page ([`markup`]).
+//! [`queues`] finds queues and talks to AWS about them. [`status`] says what waits, who reads and whether the target
+//! is down, [`pause`] stops and starts the readers, [`preflight`] checks before a deployment, [`fleet`] judges the
+//! account's DLQs. [`audit`] reads dead letters, [`redrive`] sends them back, [`purge`] deletes them; [`unblock`]
+//! decides on blocked groups; [`sending`] sends a file of messages. [`dead_letter_source`] is a DLQ or a file,
+//! [`dead_letter`] shows one message. [`permissions`] has the rights of each command. Output goes to the [`terminal`]
+//! or becomes a page ([`markup`]).
 
 pub mod archive;
 pub mod audit;

@@ -1,5 +1,5 @@
-//! A purge as it is asked for: the DLQ and the backup are opened and checked, then each dead letter is deleted after it is
-//! in the backup.
+//! A purge as it is asked for: the DLQ and the backup are opened and checked, then each dead letter is deleted after
+//! it is in the backup.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! A redrive as the command line and the console run it: the same checks, limits, stops and report.
 //!
-//! The command line opens a [`RedriveRequest`] as a [`RedriveToQueue`] or a [`RedriveToFile`]. Both it and the console send
-//! dead letters by a [`RedriveTask`].
+//! The command line opens a [`RedriveRequest`] as a [`RedriveToQueue`] or a [`RedriveToFile`]. Both it and the
+//! console send dead letters by a [`RedriveTask`].
 
 mod next_step;
 mod request;

@@ -1,5 +1,5 @@
-//! The decision on blocked groups as it is asked for: the queues and the backup are opened and checked, then each group is
-//! unblocked.
+//! The decision on blocked groups as it is asked for: the queues and the backup are opened and checked, then each
+//! group is unblocked.
 
 use std::path::Path;
 

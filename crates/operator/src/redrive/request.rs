@@ -51,13 +51,14 @@ impl RedriveRequest<'_> {
         self.journal.map(Path::to_owned).or_else(of_file)
     }
 
-    /// The journal that is known, or one that is named after the redrive, so that the same command finds what it has begun.
+    /// The journal that is known, or one that is named after the redrive, so that the same command finds what it has
+    /// begun.
     pub(super) fn journal_path(&self, id: &str) -> PathBuf {
         self.known_journal().unwrap_or_else(|| PathBuf::from(format!("redeliver-redrive-{id}.jsonl")))
     }
 
-    /// The id of the redrive: depends on the messages and the queues, not on the rate or `--max`. All redrives of a file to
-    /// a queue have the same, and so the same journal: nothing of it is sent twice, whatever they select.
+    /// The id of the redrive: depends on the messages and the queues, not on the rate or `--max`. All redrives of a
+    /// file to a queue have the same, and so the same journal: nothing of it is sent twice, whatever they select.
     pub(super) fn id(&self, from: &str, to: &str) -> String {
         if self.from.regular_file().is_some() {
             return plan_id(&[from, to]);

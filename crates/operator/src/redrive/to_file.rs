@@ -43,14 +43,14 @@ impl<'a> RedriveToFile<'a> {
         let messages = counted(unknown, "message");
         (unknown > 0).then(|| {
             format!(
-                "{messages} may have been sent by a run that was killed, or without an answer, and may then be sent twice: \
-                 first finish that redrive, to its queue",
+                "{messages} may have been sent by a run that was killed, or without an answer, and may then be sent \
+                 twice: first finish that redrive, to its queue",
             )
         })
     }
 
-    /// Writes the messages to a new file, or reports what would be written. A run that fails or is interrupted removes the
-    /// file; one that is killed leaves its first part.
+    /// Writes the messages to a new file, or reports what would be written. A run that fails or is interrupted
+    /// removes the file; one that is killed leaves its first part.
     ///
     /// # Errors
     /// If a file or a filter cannot be used.

@@ -76,8 +76,8 @@ fn check_owner(known: &Replayed, path: &Path, input: &Path, queue: &str, form: &
         return Ok(());
     }
     Err(format!(
-        "{name} has changed: lines that were sent according to {shown} are different now (only lines that were not sent \
-         may be corrected); to send all of it, name another journal with --journal"
+        "{name} has changed: lines that were sent according to {shown} are different now (only lines that were not \
+         sent may be corrected); to send all of it, name another journal with --journal"
     ))
 }
 
