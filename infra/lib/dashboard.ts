@@ -34,7 +34,7 @@ export function createDashboard(
   }
   dashboard.addWidgets(retriesByAttempt(loop), delays(loop));
   dashboard.addWidgets(deadLettersByErrorType(loop), waiting(plan, loop));
-  dashboard.addWidgets(messageAges(loop), queueAges(loop));
+  dashboard.addWidgets(messageAges(plan, loop), queueAges(loop));
   dashboard.addWidgets(target(loop), health(loop));
   return dashboard;
 }
@@ -135,7 +135,7 @@ function waiting({ policy }: Plan, { source, stages, annotatedDlq, annotation, f
   });
 }
 
-function messageAges({ messageProcessor, stages, finalDlqAnnotator }: Loop): cloudwatch.IWidget {
+function messageAges({ hasCircuitBreaker }: Plan, { messageProcessor, stages, finalDlqAnnotator, intermediateDlq }: Loop): cloudwatch.IWidget {
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Oldest message since its first send, in seconds',
@@ -143,6 +143,7 @@ function messageAges({ messageProcessor, stages, finalDlqAnnotator }: Loop): clo
       redeliverMetric('MessageAgeSeconds', messageProcessor, MAXIMUM, 'when processed or failed'),
       ...stages.map(({ reader }) => redeliverMetric('MessageAgeSeconds', reader, MAXIMUM, 'when its retry was scheduled')),
       redeliverMetric('MessageAgeSeconds', finalDlqAnnotator, MAXIMUM, 'when given up'),
+      ...(hasCircuitBreaker && intermediateDlq ? [redeliverMetric('LongestHoldSeconds', messageProcessor, MAXIMUM, 'held in all')] : []),
     ],
     leftYAxis: { min: 0 },
   });

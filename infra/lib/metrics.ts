@@ -18,6 +18,7 @@ export type RedeliverMetric =
   | 'HandedOff'
   | 'Held'
   | 'Hops'
+  | 'LongestHoldSeconds'
   | 'MessageAgeSeconds'
   | 'NotConfirmed'
   | 'NoticeRefused'

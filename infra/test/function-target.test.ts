@@ -296,6 +296,7 @@ describe("a function of a user's own in the message-processor's place", () => {
       .filter(({ Dimensions }) => Dimensions?.some(({ Value }: { Value: string }) => Value === '{Own}'))
       .map(({ AlarmName, Dimensions, MetricName }) => [AlarmName.replace('redeliver-prod-', ''), Dimensions[0].Name, MetricName]);
     assert.deepEqual(watched, [
+      ['held-too-long', 'Function', 'LongestHoldSeconds'],
       ['message-processor-sees-old-messages', 'Function', 'MessageAgeSeconds'],
       ['message-processor-errors', 'FunctionName', 'Errors'],
       ['message-processor-throttles', 'FunctionName', 'Throttles'],

@@ -192,7 +192,7 @@ describe('alarms', () => {
 
   const ESSENTIAL = [
     'annotation-queue-waits-too-long', 'failed-message-processor-errors', 'final-dlq-about-to-expire', 'final-dlq-annotator-errors', 'final-dlq-not-empty',
-    'intermediate-dlq-waits-too-long', 'message-processor-errors', 'source-queue-waits-too-long', 'target-down',
+    'held-too-long', 'intermediate-dlq-waits-too-long', 'message-processor-errors', 'source-queue-waits-too-long', 'target-down',
   ];
 
   test('the essential ones are as they always are, and one more or less if it is said', () => {
@@ -207,7 +207,7 @@ describe('alarms', () => {
   test('the essential ones of other loops are of their queues and functions', () => {
     const { ESSENTIAL: alarmPreset } = AlarmPreset;
     const [hidden, other] = ['intermediate-dlq-waits-too-long', 'failed-message-processor-errors'];
-    const ofVisibility = ESSENTIAL.filter((name) => name !== hidden && name !== other && name !== 'target-down');
+    const ofVisibility = ESSENTIAL.filter((name) => name !== hidden && name !== other && name !== 'held-too-long' && name !== 'target-down');
     assert.deepEqual(Object.keys(alarms({ alarmPreset, strategy: Strategy.VISIBILITY })).sort(), [...ofVisibility, 'source-queue-in-flight'].sort());
     const names = Object.values(resources(asyncRetry({ alarmPreset }), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['AlarmName']);
     assert.deepEqual(names.map((name) => name.replace('redeliver-async-prod-', '')).sort(), [

@@ -67,7 +67,7 @@ test("the page has each alarm's severity, and whether it is essential", () => {
   const told = (alarm: string): (typeof rows)[number] | undefined =>
     rows.find(({ name }) => (name.startsWith('…') ? alarm.endsWith(name.slice(1)) : alarm === name));
   const [every, essential] = [severities(AlarmPreset.ALL), severities(AlarmPreset.ESSENTIAL)];
-  assert.equal(Object.keys(every).length, 35);
+  assert.equal(Object.keys(every).length, 36);
   for (const [alarm, severity] of Object.entries(every)) {
     const { severity: ofPage, essential: mark } = told(alarm) ?? assert.fail(alarm);
     assert.deepEqual([ofPage, mark], [severity, alarm in essential ? 'yes' : ''], alarm);
@@ -81,14 +81,14 @@ test('a quiet deployment costs what the page adds up', () => {
   const costs = {
     polling: (3 * 5 * 720 * 180 * prices.sqs_million_requests.dollars) / 1e6,
     alarms: essential * prices.alarm_month.dollars,
-    metrics: (15 * prices.metric_month.dollars * 45) / 720,
+    metrics: (15 * prices.metric_month.dollars * 32) / 720,
     messages: 0.26 / 30,
   };
   const dollars = (value: number): string => `$${value.toFixed(2)}`;
   for (const row of [
     `| idle polling | as above | ${dollars(costs.polling)} |`,
     `| alarms | ${essential} essential ones, at $0.10 | ${dollars(costs.alarms)} |`,
-    `| metrics | 15 × $0.30 × 45/720 | ${dollars(costs.metrics)} |`,
+    `| metrics | 15 × $0.30 × 32/720 | ${dollars(costs.metrics)} |`,
     `| messages | a thousand of the 30,000 in [the first month below](#what-makes-it-cheaper), for $0.26 | ${dollars(costs.messages)} |`,
     `| **together** | | **${dollars(Object.values(costs).reduce((one, other) => one + other))}** |`,
     '| | **together** | **$0.26** |',

@@ -52,11 +52,12 @@ describe('alarms', () => {
   const alarms = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
   const all = Object.values(resources(everything, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
 
-  test('only a backlog must last, and only an outage is over later; all else is told of one period', () => {
+  test('only a backlog must last, and only an outage and a hold are over later; all else is told of one period', () => {
     const periods = alarms.map((alarm) => [alarm['AlarmName'], alarm['EvaluationPeriods'], alarm['DatapointsToAlarm']]);
     const lasting = periods.filter(([, evaluated]) => evaluated !== 1);
     assert.deepEqual(lasting, [
       ['redeliver-prod-intermediate-dlq-backlog', 3, undefined],
+      ['redeliver-prod-held-too-long', 3, 1],
       ['redeliver-prod-target-down', 3, 1],
     ]);
   });
@@ -113,7 +114,10 @@ describe('the dashboard', () => {
     assert.deepEqual(graph('Delays before retries, in seconds'), [`${delay}: Average`, `${delay}: p90`, `${delay}: Maximum`]);
     assert.deepEqual(
       graph('Oldest message since its first send, in seconds'),
-      ['MessageProcessor', 'FailedMessageProcessor', 'FinalDlqAnnotator'].map((id) => `Redeliver MessageAgeSeconds of {${id}}: Maximum`),
+      [
+        ...['MessageProcessor', 'FailedMessageProcessor', 'FinalDlqAnnotator'].map((id) => `Redeliver MessageAgeSeconds of {${id}}: Maximum`),
+        'Redeliver LongestHoldSeconds of {MessageProcessor}: Maximum',
+      ],
     );
     assert.deepEqual(
       graph('Oldest message in each queue, in seconds'),

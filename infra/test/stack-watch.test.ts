@@ -53,6 +53,7 @@ describe('alarms', () => {
         [`${name}-not-confirmed`, 'Redeliver NotConfirmed', `Function=${id}`, 'Sum > 0'],
       ]),
       ['target-down', 'Redeliver CircuitOpen', 'Function=MessageProcessor', 'Maximum > 0'],
+      ['held-too-long', 'Redeliver LongestHoldSeconds', 'Function=MessageProcessor', 'Maximum > 3600'],
     ];
     assert.deepEqual(alarms.map(told).sort(), expected.sort());
   });
@@ -124,7 +125,7 @@ describe('the dashboard', () => {
       'Successful calls to the target, in seconds',
       'Functions: errors, throttles, sends not confirmed',
     ]);
-    assert.equal(widgets[0]?.properties.alarms.length, 22);
+    assert.equal(widgets[0]?.properties.alarms.length, 23);
     for (const [dimension, metric] of [['RetryAttempt', 'RetriesScheduled'], ['ErrorType', 'DeadLettered'], ['FailureKind', 'HandedOff']]) {
       const search = `SEARCH('{Redeliver,Function,${dimension}} MetricName=\\"${metric}\\" Function=\\"TOKEN\\"', 'Sum', 300)`;
       assert.ok(text.includes(search), search);
@@ -145,7 +146,7 @@ test('every metric that is watched is one that the functions write', () => {
   const writes = read('../../crates/aws/src/telemetry/metrics.rs');
   const [, names = ''] = read('../lib/metrics.ts').match(/export type RedeliverMetric =([^;]+);/) ?? [];
   const watched = [...names.matchAll(/'(\w+)'/g)].map(([, name]) => name);
-  assert.equal(watched.length, 16);
+  assert.equal(watched.length, 17);
   for (const name of watched) {
     assert.match(writes, new RegExp(`\\bM::${name}\\b`), `${name} is not written by the functions`);
   }

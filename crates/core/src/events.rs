@@ -110,6 +110,8 @@ pub enum Event {
         /// Duration of the outage so far, as far as this environment knows.
         #[serde(serialize_with = "milliseconds")]
         open_seconds: f64,
+        /// The longest time that one of them has been held in all, before this hold.
+        longest_hold_seconds: u32,
     },
     /// Messages were held because the target takes no more calls now. They spend no attempt, and have no events of
     /// their own.
@@ -119,6 +121,8 @@ pub enum Event {
         /// Duration of the rate limit so far, as far as this environment knows.
         #[serde(serialize_with = "milliseconds")]
         limited_seconds: f64,
+        /// The longest time that one of them has been held in all, before this hold.
+        longest_hold_seconds: u32,
     },
     /// The retry loop gave the message up; a verdict is on its way to the annotator.
     GivenUp {

@@ -93,17 +93,22 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     }
 
     /// The events for held messages, one for each reason: the target is down, or it takes no more calls now.
-    pub(super) fn held(&self, calls: &[Call]) -> impl Iterator<Item = Event> {
-        let event = |reason, of: fn(u32, f64) -> Event| {
+    pub(super) fn held(&self, accepted: &[Accepted], calls: &[Call]) -> impl Iterator<Item = Event> {
+        let event = move |reason| {
             let held = held_for(reason, calls.iter().map(|call| &call.outcome))?;
-            Some(of(held.count, until(held.since, self.clock.now()).as_secs_f64()))
+            let is_held =
+                |call: &Call| matches!(&call.outcome, Outcome::Held { hold, .. } if hold.reason == reason);
+            let messages = accepted.iter().zip(calls).filter(|(_, call)| is_held(call));
+            let longest_hold_seconds = messages.map(|(message, _)| message.held_seconds()).max().unwrap_or(0);
+            let (messages, seconds) = (held.count, until(held.since, self.clock.now()).as_secs_f64());
+            Some(match reason {
+                HoldReason::Down => Event::Held { messages, open_seconds: seconds, longest_hold_seconds },
+                HoldReason::RateLimited => {
+                    Event::RateLimited { messages, limited_seconds: seconds, longest_hold_seconds }
+                }
+            })
         };
-        let down = event(HoldReason::Down, |messages, open_seconds| Event::Held { messages, open_seconds });
-        let limited = event(HoldReason::RateLimited, |messages, limited_seconds| Event::RateLimited {
-            messages,
-            limited_seconds,
-        });
-        down.into_iter().chain(limited)
+        [HoldReason::Down, HoldReason::RateLimited].into_iter().filter_map(event)
     }
 
     /// The consequence of a call: the record is done, or its message has failed.

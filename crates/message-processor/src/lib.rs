@@ -101,7 +101,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         let calls = self.call_all(calls_end, &accepted, spans.as_ref()).await;
 
         let now = self.clock.now();
-        let mut events = Vec::from_iter(self.held(&calls));
+        let mut events = Vec::from_iter(self.held(&accepted, &calls));
         let mut done = Vec::with_capacity(accepted.len());
         if let Some(spans) = &spans {
             spans.end(self, &accepted, &calls, now);

@@ -74,9 +74,16 @@ pub async fn look_at(
     for (queue, readers) in queues.iter_mut().zip(seen) {
         queue.readers = readers;
     }
-    let target = target(connection, open, &queues, now, &mut problems).await;
+    let seen = seen_of_target(connection, open, &queues, now, &mut problems).await;
     let blocked = blocked(open, &queues, &mut problems).await;
-    Ok(Status { deployment, target, queues, blocked, problems })
+    Ok(Status {
+        deployment,
+        target: seen.map(|seen| seen.target),
+        longest_hold_seconds: seen.and_then(|seen| seen.longest_hold_seconds),
+        queues,
+        blocked,
+        problems,
+    })
 }
 
 /// Reads the notices of blocked groups, if there are any.
@@ -103,22 +110,41 @@ async fn blocked(
     groups
 }
 
+/// What the metrics of the functions that call the target say.
+#[derive(Clone, Copy, Debug)]
+struct TargetSeen {
+    target: Target,
+    longest_hold_seconds: Option<i64>,
+}
+
+impl TargetSeen {
+    const UNKNOWN: Self = Self { target: Target::Unknown, longest_hold_seconds: None };
+
+    /// Combines several queues.
+    fn or(self, other: Self) -> Self {
+        Self {
+            target: self.target.or(other.target),
+            longest_hold_seconds: self.longest_hold_seconds.max(other.longest_hold_seconds),
+        }
+    }
+}
+
 /// Asks about the functions that read the source queue. Any queue that was named may be one.
-async fn target(
+async fn seen_of_target(
     connection: &Connection,
     open: &[OpenQueue],
     queues: &[QueueStatus],
     now: Timestamp,
     problems: &mut Vec<Problem>,
-) -> Option<Target> {
+) -> Option<TargetSeen> {
     let sources = open.iter().zip(queues).filter(|(open, _)| matches!(open.role, None | Some(Role::Source)));
     let seen = sources.map(async |(_, queue)| {
-        let Some(mappings) = &queue.mappings else { return Some(Ok(Target::Unknown)) };
+        let Some(mappings) = &queue.mappings else { return Some(Ok(TargetSeen::UNKNOWN)) };
         let functions = with_breaker(mappings);
         if functions.is_empty() {
             return None;
         }
-        let seen = outages(connection, &queue.arn, &functions, now).await;
+        let seen = query_target(connection, &queue.arn, &functions, now).await;
         Some(seen.map_err(|error| Problem {
             service: Service::CloudWatch,
             missing: "outages",
@@ -129,20 +155,23 @@ async fn target(
     let seen = join_all(seen).await.into_iter().flatten().map(|seen| {
         seen.unwrap_or_else(|problem| {
             Problem::note(problems, problem);
-            Target::Unknown
+            TargetSeen::UNKNOWN
         })
     });
-    seen.reduce(Target::or)
+    seen.reduce(TargetSeen::or)
 }
 
-async fn outages(
+async fn query_target(
     connection: &Connection,
     queue_arn: &str,
     functions: &[&str],
     now: Timestamp,
-) -> Result<Target, Failure> {
-    let points = Metrics::near(connection, queue_arn).await?.circuit_open(functions, now).await?;
-    Ok(Target::of(points.iter().map(|points| Outage::of(points, now))))
+) -> Result<TargetSeen, Failure> {
+    let points = Metrics::near(connection, queue_arn).await?.target(functions, now).await?;
+    Ok(TargetSeen {
+        target: Target::of(points.circuit_open.iter().map(|points| Outage::of(points, now))),
+        longest_hold_seconds: target::longest_hold_seconds(&points.longest_hold_seconds, now),
+    })
 }
 
 /// The functions that may have a circuit breaker, each once and as its metrics name it: without version or alias. Our

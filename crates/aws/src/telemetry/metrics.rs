@@ -24,6 +24,7 @@ pub enum Metric {
     ImmediateRetries,
     CircuitOpen,
     Held,
+    LongestHoldSeconds,
     Probes,
     GivenUp,
     Blocked,
@@ -96,7 +97,10 @@ impl Metric {
     #[must_use]
     pub const fn measure(self) -> Measure {
         match self {
-            Self::MessageAgeSeconds | Self::TargetSeconds | Self::RetryDelaySeconds => Measure::Seconds,
+            Self::LongestHoldSeconds
+            | Self::MessageAgeSeconds
+            | Self::TargetSeconds
+            | Self::RetryDelaySeconds => Measure::Seconds,
             Self::ReceiveCount => Measure::Receives,
             _ => Measure::Count,
         }
@@ -192,10 +196,14 @@ impl Observed {
             Event::CircuitOpened { .. } => warn("circuit_opened", None, &[once(M::CircuitOpen)]),
             Event::ProbeFailed { .. } => rare("probe_failed", None, &[once(M::Probes), once(M::CircuitOpen)]),
             Event::CircuitClosed { .. } => rare("circuit_closed", None, &[once(M::Probes)]),
-            Event::Held { messages, .. } => {
-                info("held", None, &[whole(M::Held, messages), once(M::CircuitOpen)])
+            Event::Held { messages, longest_hold_seconds, .. } => {
+                let longest = whole(M::LongestHoldSeconds, longest_hold_seconds);
+                info("held", None, &[whole(M::Held, messages), longest, once(M::CircuitOpen)])
             }
-            Event::RateLimited { messages, .. } => info("rate_limited", None, &[whole(M::Held, messages)]),
+            Event::RateLimited { messages, longest_hold_seconds, .. } => {
+                let longest = whole(M::LongestHoldSeconds, longest_hold_seconds);
+                info("rate_limited", None, &[whole(M::Held, messages), longest])
+            }
             Event::GivenUp { .. } => warn("given_up", None, &[once(M::GivenUp)]),
             Event::Blocked { .. } => warn("blocked", None, &[once(M::Blocked)]),
             Event::DeadLettered { error_type, age_seconds, .. } => {

@@ -340,7 +340,7 @@ fn the_lines_of_an_outage() {
             }),
             &json!([count("CircuitOpen")]),
         ),
-        without_metrics("held", json!({ "messages": 9, "open_seconds": 45.5 })),
+        without_metrics("held", json!({ "messages": 9, "open_seconds": 45.5, "longest_hold_seconds": 4320 })),
         expected(
             "INFO",
             "probe_failed",
@@ -356,6 +356,16 @@ fn the_lines_of_an_outage() {
     ];
     let [opened, held, failed, closed] = of_an_outage();
     assert_eq!([line(opened), own_line(held), line(failed), line(closed)], expected);
+}
+
+#[test]
+fn the_lines_of_held_messages_have_the_longest_hold_as_a_metric() {
+    let [_, held, ..] = of_an_outage();
+    let limited = Event::RateLimited { messages: 9, limited_seconds: 45.0, longest_hold_seconds: 4320 };
+    for event in [held, limited] {
+        let line = line(event);
+        assert_eq!((&line["Held"], &line["LongestHoldSeconds"]), (&json!(9), &json!(4320)));
+    }
 }
 
 #[test]
@@ -440,7 +450,7 @@ fn of_an_outage() -> [Event; 4] {
     let (error_type, probe_in_seconds) = ("HttpStatus.503".to_owned(), 14.500_4);
     [
         Event::CircuitOpened { outages: 10, error_type, probe_in_seconds },
-        Event::Held { messages: 9, open_seconds: 45.500_4 },
+        Event::Held { messages: 9, open_seconds: 45.500_4, longest_hold_seconds: 4320 },
         Event::ProbeFailed { error_type: "Timeout".to_owned(), probe_in_seconds: 29.500_4 },
         Event::CircuitClosed { open_seconds: 90.500_4, probes: 4 },
     ]

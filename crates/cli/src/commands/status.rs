@@ -21,7 +21,8 @@ Examples:
 
 The circuit breaker of the function that reads the source queue finds out that the target is down. Its CloudWatch \
 metric CircuitOpen shows an outage to five minutes, a minute or two late, and for up to 22 minutes after the last \
-sign. This needs the permission cloudwatch:GetMetricData. Without a circuit breaker no outage is seen.
+sign; LongestHoldSeconds is the longest hold. This needs the permission cloudwatch:GetMetricData. Without a circuit \
+breaker no outage is seen.
 
 No list names the containers or programs that read a queue. They are deduced from the receives of the last 15 \
 minutes, also empty ones, which CloudWatch counts a few minutes late. Without figures from CloudWatch, messages in \

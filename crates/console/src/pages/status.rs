@@ -102,6 +102,7 @@ fn facts<'a>(
     Facts {
         now: *at,
         target: status.target,
+        longest_hold_seconds: status.longest_hold_seconds,
         held: held.flatten(),
         source: place_of_source.unwrap_or(0),
         paused: source.filter(is_paused).and_then(|queue| queue.counts.visible),
@@ -291,6 +292,7 @@ mod tests {
             status: Status {
                 deployment: None,
                 target: Some(Target::NoOutageSeen),
+                longest_hold_seconds: None,
                 queues: vec![
                     queue("source", &DLQ.replace("final-dlq", "source"), 3),
                     queue("final DLQ", DLQ, 41),

@@ -164,6 +164,18 @@ fn a_probe_that_did_not_reach_its_target_in_time_says_nothing_and_the_next_messa
 }
 
 #[test]
+fn a_batch_reports_the_longest_hold_of_its_held_messages() {
+    let setup = open();
+    setup.process(vec![held(10, 60, 5), held(11, 4320, 5), held(12, 0, 5)], 30);
+    let events = setup.world.seen.events();
+    let longest = events.iter().rev().find_map(|event| match event {
+        Event::Held { messages, longest_hold_seconds, .. } => Some((*messages, *longest_hold_seconds)),
+        _ => None,
+    });
+    assert_eq!(longest, Some((3, 4320)));
+}
+
+#[test]
 fn what_is_told_of_an_outage_is_one_opening_one_closing_and_a_line_a_batch() {
     let setup = open();
     setup.process(records(10..20), 30);
@@ -191,11 +203,11 @@ fn what_is_told_of_an_outage_is_one_opening_one_closing_and_a_line_a_batch() {
         // 0.75 to 1 s, as the id of the tenth message draws it.
         Event::CircuitOpened { outages: 10, error_type: error_type(), probe_in_seconds: in_seconds(0.834) },
         // Including those that were called.
-        Event::Held { messages: 10, open_seconds: 0.0 },
-        Event::Held { messages: 10, open_seconds: 0.0 },
+        Event::Held { messages: 10, open_seconds: 0.0, longest_hold_seconds: 0 },
+        Event::Held { messages: 10, open_seconds: 0.0, longest_hold_seconds: 0 },
         // Three quarters of the outage's age, and three quarters to all of that.
         Event::ProbeFailed { error_type: error_type(), probe_in_seconds: in_seconds(15.0 * 0.75 * 0.781) },
-        Event::Held { messages: 10, open_seconds: 15.0 },
+        Event::Held { messages: 10, open_seconds: 15.0, longest_hold_seconds: 0 },
         Event::CircuitClosed { open_seconds: 45.0, probes: 2 },
     ];
     assert_eq!(circuit, expected);

@@ -31,6 +31,15 @@ pub struct Metrics {
     client: Client,
 }
 
+/// What functions found of their target, as points in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetPoints {
+    /// Of each function.
+    pub circuit_open: Vec<Vec<Point>>,
+    /// Of all functions.
+    pub longest_hold_seconds: Vec<Point>,
+}
+
 /// The flow through a queue, as points in any order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flow {
@@ -83,18 +92,23 @@ impl Metrics {
             .collect())
     }
 
-    /// The points of `CircuitOpen` of each function, of as long as an outage is looked for. Points of five minutes are
-    /// kept for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
-    pub async fn circuit_open(&self, functions: &[&str], now: Timestamp) -> Result<Vec<Vec<Point>>, Failure> {
-        let of_function = |function| Metric {
-            namespace: NAMESPACE,
-            name: metrics::Metric::CircuitOpen.name(),
-            dimension: (FUNCTION, function),
-            statistic: "Maximum",
+    /// The points of `CircuitOpen` and of `LongestHoldSeconds` of each function, of as long as an outage is looked for.
+    /// Points of five minutes are kept for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
+    pub async fn target(&self, functions: &[&str], now: Timestamp) -> Result<TargetPoints, Failure> {
+        let of_functions = |metric: metrics::Metric| {
+            functions.iter().map(move |function| Metric {
+                namespace: NAMESPACE,
+                name: metric.name(),
+                dimension: (FUNCTION, function),
+                statistic: "Maximum",
+            })
         };
-        let metrics: Vec<_> = functions.iter().copied().map(of_function).collect();
+        let circuit_open = of_functions(metrics::Metric::CircuitOpen);
+        let metrics: Vec<_> = circuit_open.chain(of_functions(metrics::Metric::LongestHoldSeconds)).collect();
         let Range { start, end } = target::asked_for(now);
-        self.points(&metrics, PERIOD, start, end).await
+        let mut circuit_open = self.points(&metrics, PERIOD, start, end).await?;
+        let longest_hold_seconds = circuit_open.split_off(functions.len()).concat();
+        Ok(TargetPoints { circuit_open, longest_hold_seconds })
     }
 
     pub(super) async fn points(

@@ -11,7 +11,7 @@ use super::target::Target;
 use crate::queues::event_sources::Mapping;
 use crate::queues::{Counts, RedrivePolicy, name_in};
 use crate::status::readers::Readers;
-use crate::terminal::units::{counted, grouped, span, table};
+use crate::terminal::units::{about, counted, grouped, span, table};
 
 /// The role of a queue that was named.
 pub(super) const NAMED: &str = "queue";
@@ -30,6 +30,8 @@ pub struct Status {
     pub deployment: Option<String>,
     /// `None` if no function has a circuit breaker.
     pub target: Option<Target>,
+    /// The longest time that a message has been held in all; `None` if none was held in the last quarter of an hour.
+    pub longest_hold_seconds: Option<i64>,
     /// In the order in which a failing message goes through them.
     pub queues: Vec<QueueStatus>,
     /// The blocked groups of an ordered queue, the longest-waiting first.
@@ -96,7 +98,10 @@ impl Redrive {
 
 impl Status {
     pub fn table(&self) -> String {
-        let target = self.target.map(|target| format!("Target: {}\n\n", target.in_words()));
+        let hold = self.longest_hold_seconds.map_or_else(String::new, |seconds| {
+            format!("Longest hold: {} (docs/operate/target-down.md)\n", about(seconds))
+        });
+        let target = self.target.map(|target| format!("Target: {}\n{hold}\n", target.in_words()));
         let mappings = self.mapping_table().map(|table| format!("\n{table}"));
         let others = self.other_readers().map(|lines| format!("\n{lines}"));
         let blocked =

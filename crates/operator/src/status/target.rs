@@ -53,6 +53,18 @@ pub(super) fn asked_for(now: Timestamp) -> Range<Timestamp> {
     longest(now) - QUIET..period_of(now) + PERIOD
 }
 
+/// The longest time that a message has been held in all, in the points of some functions. `None` if none was held
+/// lately: a held message is received again after 900 s at most.
+pub(super) fn longest_hold_seconds(points: &[Point], now: Timestamp) -> Option<i64> {
+    let recent = points.iter().filter(|(at, _)| is_recent(*at, now, QUIET));
+    recent.map(|(_, seconds)| *seconds).max().filter(|seconds| *seconds > 0)
+}
+
+/// True if no later sign is missing yet.
+fn is_recent(sign: Timestamp, now: Timestamp, quiet: TimeDelta) -> bool {
+    period_of(now - LATE) - sign <= quiet
+}
+
 impl Outage {
     /// The outage in the points of one function, which may be in any order.
     pub fn of(points: &[Point], now: Timestamp) -> Option<Self> {
@@ -65,7 +77,7 @@ impl Outage {
         let mut signs: Vec<_> = signs.map(|(at, _)| *at).collect();
         signs.sort_unstable();
         let last_sign = *signs.last()?;
-        if period_of(now - LATE) - last_sign > quiet {
+        if !is_recent(last_sign, now, quiet) {
             return None;
         }
         let gap = signs.windows(2).rposition(|pair| pair[1] - pair[0] > quiet);

@@ -100,6 +100,24 @@ async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
 }
 
 #[tokio::test]
+async fn the_longest_hold_of_the_last_quarter_of_an_hour_is_shown_below_the_target() {
+    let holds = [(MIDNIGHT - 300, 9000.0), (MIDNIGHT + 300, 4320.0), (MIDNIGHT + 900, 60.0)];
+    let (status, _) = seen([read_by(&["orders"]), page("q1", "Complete", &holds, None)]).await;
+    assert!(
+        status.table().starts_with(
+            "Target: no outage seen in the last 15 minutes\nLongest hold: 1h 12m (docs/operate/target-down.md)\n\n"
+        ),
+        "{}",
+        status.table()
+    );
+    let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
+    assert_eq!(json["longest_hold_seconds"], 4320);
+    let first = [(MIDNIGHT + 900, 0.0)];
+    let (status, _) = seen([read_by(&["orders"]), page("q1", "Complete", &first, None)]).await;
+    assert_eq!(status.longest_hold_seconds, None, "nothing has been held before");
+}
+
+#[tokio::test]
 async fn of_several_functions_each_is_asked_for_and_the_first_outage_counts() {
     let functions = read_by(&["b:1", "a", "b:2"]);
     let points = page("q1", "Complete", &[(MIDNIGHT + 900, 1.0)], None);

@@ -92,6 +92,19 @@ fn receives_so_far_are_not_added_up() {
 /// A label with a message's id would be a time series for each message: Prometheus would fall over, and ids are
 /// nobody's there.
 #[test]
+fn holds_of_over_an_hour_can_be_told_from_shorter_ones() {
+    let held = |longest_hold_seconds| Event::Held { messages: 1, open_seconds: 1.0, longest_hold_seconds };
+    let text = text(&[held(0), held(3600), held(3601)]);
+    let of = |more: &str| {
+        let series = format!("redeliver_longest_hold_seconds_{more}");
+        value(&text, &series).unwrap_or_else(|| panic!("{series} in\n{text}")).to_owned()
+    };
+    let function = r#"function="orders-message-processor""#;
+    assert_eq!(of(&format!(r#"bucket{{le="3600.0",{function}}}"#)), "2");
+    assert_eq!(of(&format!("count{{{function}}}")), "3");
+}
+
+#[test]
 fn messages_make_no_further_series_and_no_message_is_named() {
     let series = |text: &str| {
         let lines = text.lines().filter(|line| line.starts_with("redeliver_"));

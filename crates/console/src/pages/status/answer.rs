@@ -9,6 +9,9 @@ use redeliver_operator::terminal::units::{about, counted, grouped};
 /// starts of five minutes.
 const SIGN_IS_OLD_SECONDS: i64 = 600;
 
+/// As for the alarm `held-too-long` (infra/lib/strategy/resend-watch.ts).
+const HOLD_IS_LONG_SECONDS: i64 = 3600;
+
 /// The time for which CloudWatch is asked. Containers are asked from the console's start on.
 const LONGEST_SECONDS: i64 = 14 * 86_400;
 
@@ -17,6 +20,8 @@ const LONGEST_SECONDS: i64 = 14 * 86_400;
 pub(super) struct Facts<'a> {
     pub(super) now: Timestamp,
     pub(super) target: Option<Target>,
+    /// The longest time that a message has been held in all, if one was held lately.
+    pub(super) longest_hold_seconds: Option<i64>,
     /// Messages that wait for a retry or are held: delayed in the source queue, and all in the intermediate DLQ.
     pub(super) held: Option<u64>,
     /// The place of the source queue on the page.
@@ -64,6 +69,7 @@ pub(super) struct Answer {
 pub(super) fn answer(facts: &Facts<'_>) -> Answer {
     let sentences = [
         target(facts),
+        long_hold(facts),
         paused(facts),
         blocked(facts),
         dead_letters(facts),
@@ -114,6 +120,13 @@ fn target(facts: &Facts<'_>) -> Option<Vec<Part>> {
     }
     sentence.push(text("."));
     Some(sentence)
+}
+
+/// A long hold is told with an outage, or if it is long enough to need a look without one.
+fn long_hold(facts: &Facts<'_>) -> Option<Vec<Part>> {
+    let seconds = facts.longest_hold_seconds?;
+    let is_told = seconds > HOLD_IS_LONG_SECONDS || matches!(facts.target, Some(Target::Down(_)));
+    is_told.then(|| vec![text(format!("The longest hold of a message is {}.", about(seconds)))])
 }
 
 fn paused(facts: &Facts<'_>) -> Option<Vec<Part>> {

@@ -48,14 +48,14 @@ fn now() -> Timestamp {
     "2026-11-23T00:22:10Z".parse().unwrap()
 }
 
-async fn asked(server: &Loopback, functions: &[&str]) -> Result<Vec<Vec<Point>>, String> {
+async fn asked(server: &Loopback, functions: &[&str]) -> Result<TargetPoints, String> {
     let metrics = Metrics::near(
         &Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
         ARN,
     )
     .await
     .unwrap();
-    metrics.circuit_open(functions, now()).await.map_err(|error| error.to_string())
+    metrics.target(functions, now()).await.map_err(|error| error.to_string())
 }
 
 fn point(at: i64, value: i64) -> Point {
@@ -67,19 +67,24 @@ async fn points_come_page_by_page_each_to_its_function() {
     let server = Loopback::start([
         page("q1", "PartialData", &[(1_800_000_300, 4.0)], Some("more")),
         page("q0", "Complete", &[(1_800_000_300, 1.0), (1_800_000_000, 0.0)], Some("yet more")),
-        page("q1", "Complete", &[(1_800_000_000, 2.0)], None),
+        page("q1", "Complete", &[(1_800_000_000, 2.0)], Some("and more")),
+        page("q3", "Complete", &[(1_800_000_300, 4320.0)], None),
     ]);
     let found = asked(&server, &["orders", "bills"]).await.unwrap();
     let orders = vec![point(1_800_000_300, 1), point(1_800_000_000, 0)];
-    assert_eq!(found, [orders, vec![point(1_800_000_300, 4), point(1_800_000_000, 2)]]);
+    let circuit_open = vec![orders, vec![point(1_800_000_300, 4), point(1_800_000_000, 2)]];
+    let longest_hold_seconds = vec![point(1_800_000_300, 4320)];
+    assert_eq!(found, TargetPoints { circuit_open, longest_hold_seconds });
     let requests = server.requests();
-    assert_eq!(requests.len(), 3);
+    assert_eq!(requests.len(), 4);
     for (place, body) in &requests {
         assert!(
             place.starts_with("POST /service/GraniteServiceVersion20100801/operation/GetMetricData "),
             "{place}"
         );
-        for word in ["Redeliver", "CircuitOpen", "Function", "orders", "bills", "Maximum"] {
+        for word in
+            ["Redeliver", "CircuitOpen", "LongestHoldSeconds", "Function", "orders", "bills", "Maximum"]
+        {
             assert!(body.contains(word), "{word}: {body}");
         }
     }
@@ -90,7 +95,8 @@ async fn points_come_page_by_page_each_to_its_function() {
 #[tokio::test]
 async fn a_function_without_points_has_none() {
     let server = Loopback::start([page("q0", "Complete", &[], None)]);
-    assert_eq!(asked(&server, &["orders", "bills"]).await.unwrap(), [[], []]);
+    let nothing = TargetPoints { circuit_open: vec![vec![]; 2], longest_hold_seconds: vec![] };
+    assert_eq!(asked(&server, &["orders", "bills"]).await.unwrap(), nothing);
 }
 
 #[tokio::test]

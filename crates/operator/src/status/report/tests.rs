@@ -37,6 +37,7 @@ fn status(queues: Vec<QueueStatus>) -> Status {
     Status {
         deployment: Some("prod".to_owned()),
         target: None,
+        longest_hold_seconds: None,
         queues,
         blocked: Vec::new(),
         problems: Vec::new(),

@@ -11,6 +11,7 @@ fn now() -> Timestamp {
 const QUIET: Facts<'_> = Facts {
     now: Timestamp::MIN_UTC,
     target: Some(Target::NoOutageSeen),
+    longest_hold_seconds: None,
     held: Some(40),
     source: 0,
     paused: None,
@@ -61,6 +62,15 @@ fn quiet_is_said_as_far_as_it_is_known() {
         line(Facts { dead_letters: None, ..QUIET }),
         "It is not known how many dead letters there are."
     );
+}
+
+#[test]
+fn a_hold_of_over_an_hour_is_told_and_a_shorter_one_only_in_an_outage() {
+    let of = |target, seconds| line(Facts { target, longest_hold_seconds: Some(seconds), ..QUIET });
+    assert_eq!(of(QUIET.target, 3600), "All quiet.");
+    assert_eq!(of(QUIET.target, 4320), "The longest hold of a message is 1h 12m.");
+    let in_outage = of(down(40, 0), 1800);
+    assert!(in_outage.ends_with(" none lost. The longest hold of a message is 30m."), "{in_outage}");
 }
 
 #[test]
