@@ -199,15 +199,18 @@ pub enum Change {
 }
 
 /// The longest hold that the breaker chooses; `Retry-After` may ask for up to 900 s. With the target's longest probe
-/// interval (120 s) and 30 s for receives, calls and sends it makes 900 s: a held message is called within 15 minutes,
+/// interval (90 s) and 60 s for receives, calls and sends it makes 900 s: a held message is called within 15 minutes,
 /// counted from the return of the target.
 pub const HOLD_SECONDS_MAX: u64 = 750;
 const HOLD_MAX: f32 = HOLD_SECONDS_MAX as f32;
 const HOLD_SECONDS_MIN: f32 = 1.0;
 /// A message's first hold.
 const HOLD_SECONDS_FIRST: f32 = 2.0;
-/// The part of the message's own time in holds that the next one takes.
-const HOLD_SHARE: f32 = 0.5;
+/// The part of the message's own time in holds that a later hold takes, and the seconds that it takes beside that.
+const HOLD_SHARE: f32 = 0.35;
+const HOLD_SECONDS_BASE: f32 = 15.0;
+/// The growth of the holds of a message with each of its own failed calls.
+const HOLD_GROWTH: f32 = 3.0;
 /// The longest `Retry-After` that counts: `DelaySeconds` is at most 900.
 const RETRY_AFTER_SECONDS_MAX: f32 = 900.0;
 
@@ -382,7 +385,8 @@ impl Breaker {
     /// `called`: the failures of a message that was called, before this call.
     fn hold_by(&mut self, scope: Scope, caller: Caller, called: Option<u32>, now: Moment) -> Hold {
         let jitter = jitter(caller.message_id, self.changes);
-        let own = own_hold_seconds(caller.held_seconds, called) * jitter;
+        // Without jitter: the messages of a batch stay together, so that the next batch is full, too.
+        let own = own_hold_seconds(caller.held_seconds, called);
         let circuit = self.circuit(scope, caller.key, now);
         let (reason, seconds) = match &mut circuit.state {
             State::Closed if called.is_some() => (HoldReason::NotNow, own),
@@ -417,9 +421,10 @@ impl Breaker {
         self.run.clear();
         let Permit { caller: Caller { key, .. }, began, .. } = *permit;
         let mut circuit = self.keys.get_mut(key, now);
-        let chance = circuit.as_ref().map_or(0, |circuit| circuit.chance_failures(now));
+        let chance = circuit.as_ref().map_or(0, |circuit| circuit.chance_failures());
         let of_key =
             circuit.as_mut().and_then(|circuit| circuit.answer(began, chance, &mut self.changes, now));
+        let chance = if self.target.open_since().is_some() { self.target.chance_failures() } else { chance };
         let of_target = self.target.answer(began, chance, &mut self.changes, now);
         of_target.or(of_key).map(|EndedOutage { seconds, probes }| Change::Closed {
             open_for: duration(seconds),
@@ -571,15 +576,15 @@ impl AnswersPerSecond {
     }
 }
 
-/// Seconds to hold a message: half as long as it was held before, from two seconds on. A message that was called starts
-/// again from its own failures: a message that waited for hours in an outage should not wait for minutes after one chance
-/// failure.
+/// Seconds to hold a message, by the age of its own trouble: as long as it was held before, and from twenty seconds on about
+/// a third of that. A message that was called starts again from its own failures: one that waited for hours in an outage
+/// should not wait for minutes after one chance failure.
 fn own_hold_seconds(held_seconds: u32, called: Option<u32>) -> f32 {
     let held = Duration::from_secs(held_seconds.into()).as_secs_f32();
-    let by_age = HOLD_SECONDS_FIRST + held * HOLD_SHARE;
+    let by_age = (HOLD_SECONDS_FIRST + held).min(HOLD_SECONDS_BASE + held * HOLD_SHARE);
     let by_failures = called.map_or(HOLD_MAX, |failures| {
         let failures = i32::try_from(failures.min(10)).unwrap_or(10);
-        HOLD_SECONDS_FIRST * 3.0_f32.powi(failures)
+        HOLD_SECONDS_FIRST * HOLD_GROWTH.powi(failures)
     });
     by_age.min(by_failures).min(HOLD_MAX)
 }

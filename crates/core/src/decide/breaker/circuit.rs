@@ -12,13 +12,17 @@ const BELIEVED_SECONDS_MIN: f32 = 300.0;
 const BELIEVED_SECONDS_MAX: f32 = 1800.0;
 /// The part of the outage's age that a probe interval takes.
 const PROBE_SHARE: f32 = 0.75;
-const SECONDS_MIN: f32 = 1.0;
+/// The first probe intervals, until so many calls in a row have failed: at a target that fails 85 % of its calls by chance
+/// one run in a hundred is as long, so such a target is called as always.
+const PROBE_SECONDS_FIRST: f32 = 1.5;
+const CHANCE_FAILURES: u16 = 30;
+/// The failures before the end of an outage that count as chance. If it was chance, a few such outages show it; if it was
+/// not, 250 answers later it is forgotten.
+const RUN_MAX_AFTER_OUTAGE: u16 = 12;
 /// A target that was down less than this ago needs less evidence.
 const RECENT_SECONDS: f32 = 60.0;
 /// An environment that had an answer less than this ago ignores reports of an outage.
 const NEW_ANSWER_SECONDS: f32 = 30.0;
-/// A circuit that was open for less than this may have opened by chance.
-const CHANCE_SECONDS: f32 = 5.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Circuit {
@@ -54,6 +58,8 @@ pub(super) struct Open {
     shown_at: Moment,
     is_probing: bool,
     probes: u16,
+    /// First calls that failed before it opened.
+    run: u16,
 }
 
 /// A held message's report of an outage.
@@ -89,7 +95,7 @@ pub(super) enum Verdict {
 }
 
 /// The longest probe intervals. A key's is longer than the target's, because there may be thousands of keys.
-pub(super) const PROBE_SECONDS_MAX: f32 = 120.0;
+pub(super) const PROBE_SECONDS_MAX: f32 = 90.0;
 pub(super) const PROBE_SECONDS_MAX_OF_KEY: f32 = 600.0;
 
 impl Circuit {
@@ -116,7 +122,7 @@ impl Circuit {
             Verdict::Unconfirmed
         } else if open.is_probing {
             Verdict::Probing
-        } else if now >= open.probe_due(caller, now) {
+        } else if now >= open.probe_at {
             Verdict::Probe
         } else {
             Verdict::Down
@@ -173,10 +179,11 @@ impl Circuit {
         }
     }
 
-    /// The failures in a row that an answer shows to be chance: none of a true outage.
-    pub(super) fn chance_failures(&self, now: Moment) -> u16 {
+    /// The failures before an answer, as chance: all of a run that opened nothing, and the first ones of an outage, which
+    /// may have been chance.
+    pub(super) fn chance_failures(&self) -> u16 {
         match &self.state {
-            State::Open(open) if open.since.seconds_until(now) >= CHANCE_SECONDS => 0,
+            State::Open(open) => open.failures().min(RUN_MAX_AFTER_OUTAGE),
             _ => self.run,
         }
     }
@@ -222,10 +229,11 @@ impl Circuit {
     /// Opens the circuit. Returns the seconds until the first probe.
     pub(super) fn open(&mut self, changes: &mut u32, jitter: f32, now: Moment) -> f32 {
         *changes += 1;
-        let probe_in = self.probe_in(SECONDS_MIN * jitter, now);
+        let probe_in = self.probe_in(PROBE_SECONDS_FIRST * jitter, now);
         let since = self.since.unwrap_or(now);
         let probe_at = now.after(probe_in);
-        self.state = State::Open(Open { since, probe_at, shown_at: now, is_probing: false, probes: 0 });
+        self.state =
+            State::Open(Open { since, probe_at, shown_at: now, is_probing: false, probes: 0, run: self.run });
         self.changed = *changes;
         probe_in
     }
@@ -252,7 +260,14 @@ impl Circuit {
         self.run = self.run.max(first_failures);
         if self.shows_outage(share, now) {
             let shown_at = reported_at.min(now);
-            self.state = State::Open(Open { since, probe_at: now, shown_at, is_probing: false, probes: 0 });
+            self.state = State::Open(Open {
+                since,
+                probe_at: now,
+                shown_at,
+                is_probing: false,
+                probes: 0,
+                run: self.run,
+            });
             *changes += 1;
             self.changed = *changes;
         }
@@ -267,7 +282,12 @@ impl Circuit {
         now: Moment,
     ) -> Option<f32> {
         let State::Open(open) = self.state else { return None };
-        let interval = (open.age(now) * PROBE_SHARE).clamp(SECONDS_MIN, longest) * jitter;
+        let interval = if open.failures() < CHANCE_FAILURES {
+            PROBE_SECONDS_FIRST
+        } else {
+            (open.age(now) * PROBE_SHARE).clamp(PROBE_SECONDS_FIRST, longest)
+        };
+        let interval = interval * jitter;
         let probe_in = self.probe_in(interval, now);
         let shown_at = if confirms { now } else { open.shown_at };
         self.state = State::Open(Open { probe_at: now.after(probe_in), shown_at, is_probing: false, ..open });
@@ -358,11 +378,9 @@ impl Open {
         self.shown_at.seconds_until(now) < believed
     }
 
-    /// The earliest probe with this message. Only one that never failed confirms the outage, so such messages probe
-    /// first.
-    fn probe_due(&self, caller: Caller, now: Moment) -> Moment {
-        let wait = if caller.is_first_call() { 0.0 } else { self.age(now) * PROBE_SHARE };
-        self.probe_at.after(wait.min(PROBE_SECONDS_MAX))
+    /// Failed calls in a row: those that opened it, and its probes.
+    fn failures(&self) -> u16 {
+        self.run.saturating_add(self.probes)
     }
 
     fn age(&self, now: Moment) -> f32 {
