@@ -117,12 +117,13 @@ pub(crate) fn retryable_kind(policy: &Policy, error_type: &str, kind: Kind) -> R
 /// The budget for the next re-send, unless it is used up.
 fn available_budget(policy: &Policy, failed: &FailedMessage, kind: Kind) -> Result<Budget, GiveUp> {
     let before = failed.accepted.metadata();
-    let budget =
-        Budget::of(policy, kind, !failed.hand_off.error.was_not_called(), before, held_seconds(failed));
+    let budget = Budget::new(kind, before);
     match budget {
         Budget::Attempt => check_attempts(policy, before.max_attempts, before.retry_attempt)?,
         Budget::Redrive => check_redrives(policy, before)?,
-        Budget::Hold => check_holds(policy, held_seconds(failed))?,
+        Budget::Hold => {
+            check_holds(policy, held_seconds(failed), !failed.hand_off.error.was_not_called())?;
+        }
         // Chosen only while there is some left.
         Budget::Snooze => {}
     }

@@ -113,6 +113,15 @@ pub enum Event {
         /// The longest time that one of them has been held in all, before this hold.
         longest_hold_seconds: u32,
     },
+    /// Calls of a batch were told "not now", and their messages are held. The target is not known to be down.
+    NotNow {
+        /// Number in the batch.
+        messages: u32,
+        /// The error of the first one. Our name of the error, or `FromTarget`.
+        error_type: String,
+        /// The longest time that one of them has been held in all, before this hold.
+        longest_hold_seconds: u32,
+    },
     /// Messages were held because the target takes no more calls now. They spend no attempt, and have no events of
     /// their own.
     RateLimited {

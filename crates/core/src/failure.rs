@@ -118,6 +118,9 @@ pub struct Answer {
     pub retry_after_seconds: Option<u64>,
 }
 
+/// The beginning of the details of a message that was held without a call.
+const NOT_CALLED: &str = "not called: ";
+
 impl LastError {
     /// A handler's error.
     #[must_use]
@@ -139,9 +142,10 @@ impl LastError {
         Self { function: self.function.or_else(function), ..self }
     }
 
-    /// True for a message that was held without a call.
+    /// True for a message that was held without a call. A handler may use the names, too.
     pub(crate) fn was_not_called(&self) -> bool {
         [CIRCUIT_OPEN, RATE_LIMITED].contains(&self.error_type.as_str())
+            && self.details.starts_with(NOT_CALLED)
     }
 }
 
@@ -207,7 +211,7 @@ impl HandOff {
                 (RATE_LIMITED, "the target has refused calls since")
             }
         };
-        let error = LastError::new(error_type, &format!("not called: {why} {since}"));
+        let error = LastError::new(error_type, &format!("{NOT_CALLED}{why} {since}"));
         let hand_off = Self::without_outage(error, Answer::held(hold), delivery);
         Self { outage: Some(hold.outage), ..hand_off }
     }

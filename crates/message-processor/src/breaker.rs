@@ -70,6 +70,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
             key: self.key(accepted),
             failures: self.on_failure.failures(accepted),
             held_seconds: self.on_failure.held_seconds(accepted, self.clock.now()),
+            calls_before: self.on_failure.calls_before(accepted),
         }
     }
 
@@ -88,11 +89,13 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         };
         let caller = self.caller(accepted);
         let now = self.clock.now();
-        // A message at its hold limit is called in any state: its failures spend its attempts.
-        if self.on_failure.is_overdue(&self.policy, accepted, now) {
-            return permitted(Some(breaker.call_overdue(caller)));
-        }
-        match breaker.ask(caller, patience, now) {
+        // A message at its hold limit is called in any state.
+        let permission = if self.on_failure.is_overdue(&self.policy, accepted, now) {
+            breaker.ask_overdue(caller, now)
+        } else {
+            breaker.ask(caller, patience, now)
+        };
+        match permission {
             Permission::Call(permit) => permitted(Some(permit)),
             Permission::Wait => Asked::Wait,
             Permission::Hold(hold) => Asked::Hold(hold),

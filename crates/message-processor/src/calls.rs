@@ -92,23 +92,27 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         turns.into_calls()
     }
 
-    /// The events for held messages, one for each reason: the target is down, or it takes no more calls now.
+    /// The events for held messages, one for each reason: the target is down, it said "not now", or it takes fewer calls.
     pub(super) fn held(&self, accepted: &[Accepted], calls: &[Call]) -> impl Iterator<Item = Event> {
         let event = move |reason| {
             let held = held_for(reason, calls.iter().map(|call| &call.outcome))?;
             let is_held =
                 |call: &Call| matches!(&call.outcome, Outcome::Held { hold, .. } if hold.reason == reason);
-            let messages = accepted.iter().zip(calls).filter(|(_, call)| is_held(call));
-            let longest_hold_seconds = messages.map(|(message, _)| message.held_seconds()).max().unwrap_or(0);
-            let (messages, seconds) = (held.count, until(held.since, self.clock.now()).as_secs_f64());
+            let of_reason = accepted.iter().zip(calls).filter(|(_, call)| is_held(call));
+            let longest_hold_seconds = of_reason.map(|(message, _)| message.held_seconds()).max().unwrap_or(0);
+            let messages = held.count;
+            let seconds = until(held.since, self.clock.now()).as_secs_f64();
             Some(match reason {
                 HoldReason::Down => Event::Held { messages, open_seconds: seconds, longest_hold_seconds },
+                HoldReason::NotNow => {
+                    Event::NotNow { messages, error_type: held.error_type, longest_hold_seconds }
+                }
                 HoldReason::RateLimited => {
                     Event::RateLimited { messages, limited_seconds: seconds, longest_hold_seconds }
                 }
             })
         };
-        [HoldReason::Down, HoldReason::RateLimited].into_iter().filter_map(event)
+        [HoldReason::Down, HoldReason::NotNow, HoldReason::RateLimited].into_iter().filter_map(event)
     }
 
     /// The consequence of a call: the record is done, or its message has failed.

@@ -62,7 +62,7 @@ pub struct MessageProcessor<H, Q, C, O> {
     pub handler: H,
     /// The strategy for failed messages, with its queues.
     pub on_failure: OnFailure<Q>,
-    /// Its `immediate`, `circuit_breaker` and lists; with other strategies than `delayed-resend`, all of it.
+    /// With `delayed-resend` the failed-message-processor decides on failed messages by the same one.
     pub policy: Policy,
     /// The policy's `circuit_breaker`, with this environment's knowledge of the target.
     pub breaker: SharedBreaker,

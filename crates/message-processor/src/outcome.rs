@@ -52,16 +52,23 @@ pub(super) struct HeldMessages {
     pub(super) count: u32,
     /// The earliest time of the reason.
     pub(super) since: Timestamp,
+    /// The first error of their calls; empty if none was called.
+    pub(super) error_type: String,
 }
 
+/// Adds up the messages that were held for this reason; `None` if none was.
 pub(super) fn held_for<'a>(
     reason: HoldReason,
     outcomes: impl Iterator<Item = &'a Outcome> + Clone,
 ) -> Option<HeldMessages> {
-    let since = outcomes.filter_map(|outcome| match outcome {
-        Outcome::Held { hold, .. } if hold.reason == reason => Some(hold.outage.since),
+    let held = outcomes.filter_map(|outcome| match outcome {
+        Outcome::Held { hold, error } if hold.reason == reason => Some((hold.outage.since, error)),
         _ => None,
     });
-    let count = u32::try_from(since.clone().count()).unwrap_or(u32::MAX);
-    Some(HeldMessages { count, since: since.min()? })
+    let mut errors = held.clone().filter_map(|(_, error)| error.as_ref());
+    Some(HeldMessages {
+        count: u32::try_from(held.clone().count()).unwrap_or(u32::MAX),
+        since: held.map(|(since, _)| since).min()?,
+        error_type: errors.next().map(|error| error.error_type.loggable().into_owned()).unwrap_or_default(),
+    })
 }

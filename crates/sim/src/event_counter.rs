@@ -47,7 +47,9 @@ impl Observer for EventCounter {
             Event::RetriedImmediately { .. } => counts.immediate_retries += 1,
             Event::CircuitOpened { .. } => counts.openings += 1,
             Event::ProbeFailed { .. } | Event::CircuitClosed { .. } => counts.probes += 1,
-            Event::Held { messages, .. } | Event::RateLimited { messages, .. } => {
+            Event::Held { messages, .. }
+            | Event::NotNow { messages, .. }
+            | Event::RateLimited { messages, .. } => {
                 counts.holds += u64::from(messages);
             }
             _ => {}

@@ -204,6 +204,10 @@ impl Observed {
                 let longest = whole(M::LongestHoldSeconds, longest_hold_seconds);
                 info("rate_limited", None, &[whole(M::Held, messages), longest])
             }
+            Event::NotNow { messages, longest_hold_seconds, .. } => {
+                let longest = whole(M::LongestHoldSeconds, longest_hold_seconds);
+                info("not_now", None, &[whole(M::Held, messages), longest])
+            }
             Event::GivenUp { .. } => warn("given_up", None, &[once(M::GivenUp)]),
             Event::Blocked { .. } => warn("blocked", None, &[once(M::Blocked)]),
             Event::DeadLettered { error_type, age_seconds, .. } => {

@@ -341,6 +341,10 @@ fn the_lines_of_an_outage() {
             &json!([count("CircuitOpen")]),
         ),
         without_metrics("held", json!({ "messages": 9, "open_seconds": 45.5, "longest_hold_seconds": 4320 })),
+        without_metrics(
+            "not_now",
+            json!({ "messages": 2, "error_type": "HttpStatus.503", "longest_hold_seconds": 60 }),
+        ),
         expected(
             "INFO",
             "probe_failed",
@@ -354,8 +358,9 @@ fn the_lines_of_an_outage() {
             &json!([count("Probes")]),
         ),
     ];
-    let [opened, held, failed, closed] = of_an_outage();
-    assert_eq!([line(opened), own_line(held), line(failed), line(closed)], expected);
+    let [opened, held, not_now, failed, closed] = of_an_outage();
+    let written = [line(opened), own_line(held), own_line(not_now), line(failed), line(closed)];
+    assert_eq!(written, expected);
 }
 
 #[test]
@@ -446,11 +451,12 @@ fn the_lines_of_the_archive_and_of_notices() {
     assert_eq!(of_the_archive().map(line), expected);
 }
 
-fn of_an_outage() -> [Event; 4] {
+fn of_an_outage() -> [Event; 5] {
     let (error_type, probe_in_seconds) = ("HttpStatus.503".to_owned(), 14.500_4);
     [
         Event::CircuitOpened { outages: 10, error_type, probe_in_seconds },
         Event::Held { messages: 9, open_seconds: 45.500_4, longest_hold_seconds: 4320 },
+        Event::NotNow { messages: 2, error_type: "HttpStatus.503".to_owned(), longest_hold_seconds: 60 },
         Event::ProbeFailed { error_type: "Timeout".to_owned(), probe_in_seconds: 29.500_4 },
         Event::CircuitClosed { open_seconds: 90.500_4, probes: 4 },
     ]

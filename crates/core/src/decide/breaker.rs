@@ -68,6 +68,9 @@ pub struct Caller {
     pub failures: u32,
     /// The time for which it was held before: the age of its own trouble.
     pub held_seconds: u32,
+    /// Calls, or receives on a queue where messages stay, before this one. A message that waited for hours in an outage
+    /// should not wait for minutes after one chance failure.
+    pub calls_before: u32,
 }
 
 impl Caller {
@@ -258,6 +261,9 @@ impl Breaker {
 
     /// Asks the circuit of the target, and the key's where that may change the answer.
     fn ask_circuits(&mut self, caller: Caller, patience: Patience, now: Moment) -> CircuitsAnswer {
+        if let Some(scope) = self.told_to_wait(caller.key, now) {
+            return CircuitsAnswer::Hold(scope);
+        }
         let reserve = self.reserve(caller.key, now);
         match self.target.ask(caller, reserve, now) {
             Verdict::Call => self.ask_key(caller, now).answer(Scope::Key, patience.of_key(caller.key)),
@@ -270,6 +276,15 @@ impl Breaker {
             // A probe of the target may be made with any key.
             verdict => verdict.answer(Scope::Target, patience != Patience::Over),
         }
+    }
+
+    /// The circuit that holds a message because a `Retry-After` is not over: not even a probe of the target is made before.
+    fn told_to_wait(&mut self, key: Option<Key>, now: Moment) -> Option<Scope> {
+        let of_target = self.target.must_wait(now);
+        let of_key = self.keys.get_mut(key, now).is_some_and(|circuit| circuit.must_wait(now));
+        // A target that is down holds its messages for longer.
+        let scope = if of_target || self.target.open_since().is_some() { Scope::Target } else { Scope::Key };
+        (of_target || of_key).then_some(scope)
     }
 
     fn ask_key(&mut self, caller: Caller, now: Moment) -> Verdict {
@@ -286,10 +301,14 @@ impl Breaker {
         if self.shares.takes_more(key, now) { Reserve::OnePlace } else { Reserve::None }
     }
 
-    /// The permit for a message that has reached its hold limit: it is called in any state. Its outcome counts like any
-    /// other call's, but it is not a probe.
-    pub fn call_overdue(&self, caller: Caller) -> Permit {
-        Permit { caller, began: self.changes, reason: Reason::Regardless }
+    /// Decides for a message that has reached its hold limit: it is called in any state, once a `Retry-After` is over. Its
+    /// outcome counts like any other call's, but it is not a probe.
+    pub fn ask_overdue(&mut self, caller: Caller, now: Timestamp) -> Permission {
+        let now = self.clock.moment(now);
+        match self.told_to_wait(caller.key, now) {
+            Some(scope) => Permission::Hold(self.hold_by(scope, caller, None, now)),
+            None => Permission::Call(Permit { caller, began: self.changes, reason: Reason::Regardless }),
+        }
     }
 
     /// Records the outcome of a permitted call.
@@ -378,11 +397,11 @@ impl Breaker {
         let key_is_open = || self.keys.get(caller.key).is_some_and(|key| key.open_since().is_some());
         let is_of_key = self.target.since().is_none() || (self.target.is_limited() && key_is_open());
         let scope = if is_of_key { Scope::Key } else { Scope::Target };
-        let called = Some(caller.failures);
+        let called = Some(caller.calls_before);
         Some(self.hold_by(scope, caller, called, moment))
     }
 
-    /// `called`: the failures of a message that was called, before this call.
+    /// `called`: the calls before this one, of a message that was called.
     fn hold_by(&mut self, scope: Scope, caller: Caller, called: Option<u32>, now: Moment) -> Hold {
         let jitter = jitter(caller.message_id, self.changes);
         // Without jitter: the messages of a batch stay together, so that the next batch is full, too.
@@ -577,16 +596,16 @@ impl AnswersPerSecond {
 }
 
 /// Seconds to hold a message, by the age of its own trouble: as long as it was held before, and from twenty seconds on about
-/// a third of that. A message that was called starts again from its own failures: one that waited for hours in an outage
+/// a third of that. A message that was called starts again from its own calls: one that waited for hours in an outage
 /// should not wait for minutes after one chance failure.
 fn own_hold_seconds(held_seconds: u32, called: Option<u32>) -> f32 {
     let held = Duration::from_secs(held_seconds.into()).as_secs_f32();
     let by_age = (HOLD_SECONDS_FIRST + held).min(HOLD_SECONDS_BASE + held * HOLD_SHARE);
-    let by_failures = called.map_or(HOLD_MAX, |failures| {
-        let failures = i32::try_from(failures.min(10)).unwrap_or(10);
-        HOLD_SECONDS_FIRST * HOLD_GROWTH.powi(failures)
+    let by_calls = called.map_or(HOLD_MAX, |calls_before| {
+        let calls_before = i32::try_from(calls_before.min(10)).unwrap_or(10);
+        HOLD_SECONDS_FIRST * HOLD_GROWTH.powi(calls_before)
     });
-    by_age.min(by_failures).min(HOLD_MAX)
+    by_age.min(by_calls).min(HOLD_MAX)
 }
 
 /// 0.75 to 1, so that environments that notice an outage together do not probe together.

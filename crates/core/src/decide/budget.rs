@@ -28,18 +28,12 @@ pub enum Budget {
 
 impl Budget {
     /// The budget for the next re-send of a message.
-    pub(super) fn of(
-        policy: &Policy,
-        kind: Kind,
-        was_called: bool,
-        before: &Metadata,
-        held_seconds: u32,
-    ) -> Self {
+    pub(super) fn new(kind: Kind, before: &Metadata) -> Self {
         match kind {
             Kind::Unanswered => Self::Redrive,
-            Kind::Held if was_called || may_be_held(policy, held_seconds) => Self::Hold,
-            // The function that held it has another policy: the message spends an attempt only if nothing else is left.
-            Kind::Held | Kind::Snooze | Kind::NotStarted if before.snooze_count < SNOOZES_MAX => Self::Snooze,
+            Kind::Held => Self::Hold,
+            // The message spends an attempt only if nothing else is left.
+            Kind::Snooze | Kind::NotStarted if before.snooze_count < SNOOZES_MAX => Self::Snooze,
             _ => Self::Attempt,
         }
     }
@@ -51,9 +45,11 @@ pub fn may_be_held(policy: &Policy, held_seconds: u32) -> bool {
     Duration::from_secs(held_seconds.into()) < policy.with_breaker(|breaker| breaker.hold_max)
 }
 
-/// Checks that a message whose target says "not now" may be held once more.
-pub(crate) fn check_holds(policy: &Policy, held_seconds: u32) -> Result<(), GiveUp> {
-    if may_be_held(policy, held_seconds) {
+/// Checks that a message whose target says "not now" may be held once more. One that was not called at its hold limit
+/// waits for the end of a `Retry-After`, which is at most 900 s away.
+pub(crate) fn check_holds(policy: &Policy, held_seconds: u32, was_called: bool) -> Result<(), GiveUp> {
+    let spent = if was_called { held_seconds } else { held_seconds.saturating_sub(RETRY_AFTER_SECONDS_MAX) };
+    if may_be_held(policy, spent) {
         return Ok(());
     }
     let limit = policy.with_breaker(|breaker| breaker.hold_max).as_secs();
@@ -64,6 +60,8 @@ pub(crate) fn check_holds(policy: &Policy, held_seconds: u32) -> Result<(), Give
         ),
     })
 }
+
+const RETRY_AFTER_SECONDS_MAX: u32 = 900;
 
 /// The times that limit the delay of a held message.
 #[derive(Clone, Copy, Debug)]
@@ -80,14 +78,15 @@ const GRID_SECONDS: i64 = 10;
 const GRID_DELAY_SECONDS_MIN: i64 = 60;
 
 /// The delay of a held message, at most 900 s. A message with little time is sent back earlier: after half of the time
-/// that is left until it expires, and never later than its hold limit.
+/// that is left until it expires, and no later than its hold limit. At that limit only a `Retry-After` holds it.
 pub(super) fn hold_delay(policy: &Policy, times: HoldTimes, now: Timestamp) -> RetryDelay {
     // So that each hold counts towards the hold limit.
     const MIN_SECONDS: u64 = 1;
     let HoldTimes { asked_seconds, held_seconds, left } = times;
     let asked = RetryDelay::saturating(asked_seconds.unwrap_or(HOLD_SECONDS_MAX)).min(RetryDelay::SHORT_MAX);
     let held = Duration::from_secs(held_seconds.into());
-    let until_called = policy.with_breaker(|breaker| breaker.hold_max).saturating_sub(held);
+    let hold_max = policy.with_breaker(|breaker| breaker.hold_max);
+    let until_called = if held < hold_max { hold_max - held } else { Duration::MAX };
     let most = left.map_or(until_called, |left| until_called.min(left / 2));
     let most = RetryDelay::saturating(most.as_secs()).min(RetryDelay::SHORT_MAX);
     on_grid(asked, now).min(most).max(RetryDelay::saturating(MIN_SECONDS))

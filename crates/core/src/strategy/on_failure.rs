@@ -36,6 +36,10 @@ pub(super) trait Rules {
         accepted.held_seconds()
     }
 
+    fn calls_before(&self, accepted: &Accepted) -> u32 {
+        self.failures(accepted)
+    }
+
     fn is_overdue(&self, policy: &Policy, accepted: &Accepted, now: Timestamp) -> bool {
         !may_be_held(policy, self.held_seconds(accepted, now))
     }
@@ -139,6 +143,13 @@ impl<Q> OnFailure<Q> {
     #[must_use]
     pub fn held_seconds(&self, accepted: &Accepted, now: Timestamp) -> u32 {
         self.rules().held_seconds(accepted, now)
+    }
+
+    /// Earlier calls of a message whose next hold they limit. On an ordered queue these are its receives: its holds grow with
+    /// the time since the first one.
+    #[must_use]
+    pub fn calls_before(&self, accepted: &Accepted) -> u32 {
+        self.rules().calls_before(accepted)
     }
 
     /// True if the message is called in any state of the breaker: its holds, or its age, are at their limit.

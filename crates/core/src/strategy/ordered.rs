@@ -30,6 +30,8 @@ pub use attempt_counter::AttemptCounter;
 const FIFO_RECEIVES: u16 = 1000;
 /// Receives that are not retries: the first one, crashes and holds.
 const NOT_RETRIES: u16 = 20;
+/// The hold of a message beyond its age: its last call comes soon after the `Retry-After` that holds it.
+const OVERDUE_HOLD_SECONDS: u64 = 10;
 
 pub(super) const DEFINITION: Definition = Definition {
     name: "ordered",
@@ -153,6 +155,8 @@ impl<Q> StaysOnQueue for Ordered<Q> {
         let record = message.accepted.record();
         let attempts = if self.spends_attempt(&message.hand_off) {
             self.attempts.failed(record, now)
+        } else if message.hand_off.was_called() == Some(true) {
+            self.attempts.held(record, now)
         } else {
             Attempts { made: self.attempts.retries_made(record), since: self.attempts.since(record, now) }
         };
@@ -178,6 +182,10 @@ impl<Q> Rules for Ordered<Q> {
     /// Holds are not counted: it is the time since the first receive that has a limit.
     fn held_seconds(&self, accepted: &Accepted, now: Timestamp) -> u32 {
         seconds_since_first_receive(accepted, now)
+    }
+
+    fn calls_before(&self, accepted: &Accepted) -> u32 {
+        accepted.record().receive_count.saturating_sub(1)
     }
 
     fn is_overdue(&self, policy: &Policy, accepted: &Accepted, now: Timestamp) -> bool {
@@ -229,7 +237,7 @@ fn decide_in_order(
         Kind::Held => {
             // One that is not called is called before these limits.
             if !error.was_not_called() {
-                check_holds(policy, seconds_since_first_receive(&failed.accepted, now))?;
+                check_holds(policy, seconds_since_first_receive(&failed.accepted, now), true)?;
                 let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
                 check_age(age_limit, now + ARRIVAL)?;
             }
@@ -238,9 +246,13 @@ fn decide_in_order(
             if left == 0 {
                 return Err(not_retained(queue_times, delivery.sent_at, now));
             }
-            // With little time left, it comes back before that ends, for its last call.
+            // With little time left, it comes back before that ends, for its last call. After it, only a `Retry-After` holds it.
             let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
-            let left = age_limit.map_or(left, |limit| left.min(until(now, limit.at).as_secs()));
+            let age_left = age_limit.map(|limit| match until(now, limit.at).as_secs() {
+                0 => 2 * OVERDUE_HOLD_SECONDS,
+                left => left,
+            });
+            let left = age_left.map_or(left, |age_left| left.min(age_left));
             let delay = answer.retry_after_seconds.unwrap_or(0).min(left / 2).max(1);
             Ok(VisibilitySeconds::saturating(delay))
         }

@@ -1,19 +1,20 @@
-//! Messages that the message-processor held because their target is down.
+//! Messages that the message-processor held after a call that was told "not now", or met an outage.
 
 use redeliver_core::message::metadata::Holds;
 
 use super::*;
 
 fn held(n: usize, body: impl Into<String>) -> ReceivedMessage {
-    let details = format!("not called: the target has been down since {}", moment(-600));
-    handed_off(n, body, &with(busy(n), json!({ "type": "CircuitOpen", "details": details, "kind": "held" })))
+    handed_off(n, body, &with(busy(n), json!({ "type": "HttpStatus.503", "kind": "held" })))
 }
 
 /// With the delay that the message-processor asks for.
 fn held_for(n: usize, seconds: u64) -> ReceivedMessage {
-    let hand_off =
-        with(busy(n), json!({ "type": "CircuitOpen", "kind": "held", "retry_after_seconds": seconds }));
-    handed_off(n, body(n), &hand_off)
+    let hold = json!({
+        "type": "HttpStatus.503", "kind": "held", "retry_after_seconds": seconds,
+        "held_since": moment(-600), "outage_failures": 12,
+    });
+    handed_off(n, body(n), &with(busy(n), hold))
 }
 
 fn delays(setup: &Setup) -> Vec<u16> {
@@ -29,30 +30,49 @@ fn held_messages_come_back_when_the_message_processor_says_and_nobody_is_told_of
     let second = &setup.source.sent()[1];
     assert!(second.attributes.is_empty(), "the reason stays behind");
     let metadata = MessageSchema::default().parse(&second.body).unwrap().metadata;
-    let since = start() - chrono::TimeDelta::seconds(1);
-    assert_eq!((metadata.retry_attempt, metadata.holds), (0, Holds::written(Some(since), 250)));
-    assert_eq!(metadata.retry_history, []);
+    let since = start() - chrono::TimeDelta::seconds(600);
+    assert_eq!((metadata.retry_attempt, metadata.holds), (0, Holds::written(Some(since), 12, 250)));
+    let errors: Vec<_> = metadata.retry_history.iter().map(|past| past.error_type.as_str()).collect();
+    assert_eq!(errors, ["HttpStatus.503"]);
 }
 
 #[test]
-fn a_held_message_that_expires_says_that_it_was_not_called() {
+fn a_message_whose_holds_are_spent_is_given_up() {
+    let setup = Setup::new();
+    setup.process(vec![held(0, body_with(0, r#""held_seconds":86399"#))]);
+    assert_eq!(delays(&setup), [1], "a last call");
+    let setup = Setup::new();
+    setup.process(vec![held(1, body_with(1, r#""held_seconds":86400"#))]);
+    let verdict = setup.verdict();
+    assert_eq!(
+        (&verdict["verdict"], &verdict["type"]),
+        (&json!("MESSAGE_EXPIRED"), &json!("HttpStatus.503"))
+    );
+    let explanation = "Held for 86400 s: the target never took it (hold_seconds_max is 86400)";
+    assert_eq!(verdict["explanation"], explanation);
+}
+
+#[test]
+fn a_held_message_that_expires_has_the_error_of_its_call() {
     let setup = Setup::with_policy(r#"{"max_age_seconds":10}"#);
     setup.process(vec![held(1, body_with(1, r#""retry_attempt":2,"held_seconds":100"#))]);
     let verdict = setup.verdict();
-    assert_eq!((&verdict["verdict"], &verdict["type"]), (&json!("MESSAGE_EXPIRED"), &json!("CircuitOpen")));
+    assert_eq!(
+        (&verdict["verdict"], &verdict["type"]),
+        (&json!("MESSAGE_EXPIRED"), &json!("HttpStatus.503"))
+    );
 }
 
 #[test]
 fn the_holds_of_a_message_from_its_producer_begin_at_zero() {
     let setup = Setup::new();
     let forged = body_with(1, r#""held_since":"2020-01-01T00:00:00Z","held_seconds":86400"#);
-    let hand_off =
-        json!({ "type": "CircuitOpen", "kind": "held", "retry_after_seconds": 250, "from_producer": true });
+    let hand_off = json!({ "type": "HttpStatus.503", "kind": "held", "retry_after_seconds": 250, "from_producer": true });
     let hand_off = with(busy(1), hand_off);
     setup.process(vec![handed_off(1, forged, &hand_off)]);
     let sent = setup.source.only();
     let metadata = MessageSchema::default().parse(&sent.body).unwrap().metadata;
     let since = start() - chrono::TimeDelta::seconds(1);
-    assert_eq!(metadata.holds, Holds::written(Some(since), 250));
+    assert_eq!(metadata.holds, Holds::written(Some(since), 0, 250));
     assert_eq!((metadata.snooze_count, metadata.retry_attempt), (0, 0));
 }

@@ -10,9 +10,16 @@ mod failed_before;
 mod forged;
 mod keys;
 mod new_environment;
+mod not_now;
 mod rate;
 
+/// A target that is down and answers with an error that one message can cause, too: only first calls show the outage.
 fn down() -> HandlerError {
+    HandlerError::transient(ErrorType::HttpStatus(500), "HTTP 500")
+}
+
+/// An error that says "not now", whatever the circuit's state.
+fn not_now() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503")
 }
 
@@ -58,19 +65,31 @@ impl Setup {
     }
 }
 
-/// Kind and error type of all hand-offs.
+/// Kind and error type of all hand-offs, and after them of the messages that were not called: `delayed-resend` sends them
+/// straight back.
 fn kinds(setup: &Setup) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    setup.failures().iter().map(|failure| (text(&failure["kind"]), text(&failure["type"]))).collect()
+    let handed_off =
+        setup.failures().into_iter().map(|failure| (text(&failure["kind"]), text(&failure["type"])));
+    let of_hold = |metadata: Value| if metadata["held_since"].is_null() { LIMITED } else { NOT_CALLED };
+    let sent_back = setup.re_sent().into_iter().map(of_hold);
+    let sent_back = sent_back.map(|(kind, error_type)| (kind.to_owned(), error_type.to_owned()));
+    handed_off.chain(sent_back).collect()
+}
+
+/// The delays of the messages that were not called.
+fn delays(setup: &Setup) -> Vec<u16> {
+    setup.source.sent().iter().map(|sent| sent.delay.get()).collect()
 }
 
 fn pairs<const N: usize>(pairs: [(&str, &str); N]) -> Vec<(String, String)> {
     pairs.map(|(kind, error_type)| (kind.to_owned(), error_type.to_owned())).into()
 }
 
-const CALLED: (&str, &str) = ("held", "HttpStatus.503");
+const CALLED: (&str, &str) = ("held", "HttpStatus.500");
 const NOT_CALLED: (&str, &str) = ("held", "CircuitOpen");
-const FAILED: (&str, &str) = ("transient", "HttpStatus.503");
+const LIMITED: (&str, &str) = ("held", "RateLimited");
+const FAILED: (&str, &str) = ("transient", "HttpStatus.500");
 
 fn count(setup: &Setup, pair: (&str, &str)) -> usize {
     kinds(setup).iter().filter(|(kind, error_type)| (&**kind, &**error_type) == pair).count()
@@ -81,10 +100,14 @@ fn closings(setup: &Setup) -> usize {
     events.iter().filter(|event| matches!(event, Event::CircuitClosed { .. })).count()
 }
 
-/// A message that redeliver has held without a call, re-sent `sent_before` seconds before the start.
+/// A message that redeliver has held without a call in an outage that twelve first calls had shown, re-sent `sent_before`
+/// seconds before the start.
 fn held(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
     let since = moment(-2000);
-    let body = with_metadata(n, &format!(r#""held_since":"{since}","held_seconds":{held_seconds}"#));
+    let body = with_metadata(
+        n,
+        &format!(r#""held_since":"{since}","outage_failures":12,"held_seconds":{held_seconds}"#),
+    );
     let sent_at = start() - chrono::TimeDelta::seconds(sent_before);
     resent(ReceivedMessage { sent_at, ..record(n, body) })
 }
@@ -103,20 +126,20 @@ fn calls_that_open_the_circuit_are_held_with_it_and_spend_no_attempt() {
         let setup = match strategy {
             Strategy::DelayedResend => {
                 assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 2));
-                let details = format!("not called: the target has been down since {}", moment(0));
-                assert_eq!(setup.failures()[10]["details"], details);
-                assert_eq!(setup.failures()[10]["retry_after_seconds"], 1);
+                assert_eq!(setup.failures()[0]["outage_failures"], 10);
                 setup.then_failed_message_processor()
             }
             _ => setup,
         };
-        let re_sent = setup.re_sent();
+        let mut re_sent = setup.re_sent();
+        re_sent.sort_by_key(|metadata| metadata["message_id"].to_string());
         assert_eq!(re_sent.len(), 12, "{strategy}");
         for (n, metadata) in re_sent.iter().enumerate() {
             assert_eq!(metadata["retry_attempt"], 0, "{strategy} {n}");
-            assert_eq!((&metadata["held_since"], &metadata["held_seconds"]), (&moment(0).into(), &1.into()));
+            assert_eq!((&metadata["held_since"], &metadata["held_seconds"]), (&moment(0).into(), &2.into()));
+            assert_eq!(metadata["outage_failures"], 10, "{strategy} {n}");
             let error = json!({
-                "attempt": 0, "failed_at": moment(0), "error_type": "HttpStatus.503", "error_details": "HTTP 503",
+                "attempt": 0, "failed_at": moment(0), "error_type": "HttpStatus.500", "error_details": "HTTP 500",
             });
             let history = if n < 10 { json!([error]) } else { Value::Null };
             assert_eq!(metadata["retry_history"], history, "{strategy} {n}");
@@ -125,7 +148,7 @@ fn calls_that_open_the_circuit_are_held_with_it_and_spend_no_attempt() {
 }
 
 #[test]
-fn nine_outages_are_failures_like_any_others() {
+fn nine_faults_are_failures_like_any_others() {
     let setup = outage(Setup::new());
     setup.process(records(0..9), 30);
     assert_eq!(kinds(&setup), vec![(FAILED.0.to_owned(), FAILED.1.to_owned()); 9]);
@@ -142,12 +165,10 @@ fn an_environment_remembers_it_for_the_next_batches_and_probes_the_target_now_an
     setup.process(records(20..30), 30);
     assert_eq!(setup.handler.called()[10..], [id(20)], "one probe");
     assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (11, 19), "it spends nothing");
-    let probed = &setup.failures()[20];
-    assert_eq!((&probed["type"], &probed["details"]), (&"HttpStatus.503".into(), &"HTTP 503".into()));
-    let delays: Vec<_> =
-        setup.failures()[20..].iter().map(|failure| failure["retry_after_seconds"].clone()).collect();
-    // A third of the outage's age, and three quarters to all of that, as the ids draw it.
-    assert_eq!(delays, [4, 5, 5, 5, 4, 5, 5, 5, 4, 5]);
+    let probed = &setup.failures()[10];
+    assert_eq!((&probed["type"], &probed["details"]), (&"HttpStatus.500".into(), &"HTTP 500".into()));
+    assert_eq!((&probed["kind"], &probed["retry_after_seconds"]), (&"held".into(), &2.into()));
+    assert_eq!(delays(&setup), [2; 19], "each for the first time");
     let setup = healed(setup);
     setup.sleep(30);
     setup.process(records(30..40), 30);
@@ -197,7 +218,7 @@ fn what_is_told_of_an_outage_is_one_opening_one_closing_and_a_line_a_batch() {
             )
         })
         .collect();
-    let error_type = || "HttpStatus.503".to_owned();
+    let error_type = || "HttpStatus.500".to_owned();
     let in_seconds = |seconds| Duration::from_secs_f32(seconds).as_secs_f64();
     let expected = [
         // 0.75 to 1 s, as the id of the tenth message draws it.
@@ -294,12 +315,15 @@ fn the_second_probe_of_a_batch_that_the_end_cuts_off_spends_nothing_either() {
 }
 
 #[test]
-fn a_call_that_was_the_probe_of_an_earlier_outage_is_a_timeout_like_any_other() {
+fn a_first_failure_within_a_minute_of_an_outage_is_held_and_a_later_one_spends_an_attempt() {
     // The second one is at its hold limit, so it is called, and is answered: the target is back.
-    let setup = Setup::new().on(0, Step::Hang).on(1, Step::Take(1)).failing(2, down());
+    let setup = Setup::new().on(0, Step::Hang).on(1, Step::Take(1)).failing(2, down()).failing(3, down());
     setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), record(2, body(2))], 30);
     assert_eq!(setup.handler.called(), [id(0), id(1), id(2)]);
-    assert_eq!(kinds(&setup), pairs([("transient", "Timeout"), FAILED]));
+    assert_eq!(kinds(&setup), pairs([("held", "Timeout"), CALLED]));
+    setup.sleep(60);
+    setup.process(records(3..4), 30);
+    assert_eq!(kinds(&setup)[2..], pairs([FAILED]));
 }
 
 #[test]
@@ -307,7 +331,7 @@ fn what_was_held_for_as_long_as_it_may_be_is_called() {
     let setup = open();
     setup.process(vec![held(20, 86_399, 700), held(21, 86_400, 700)], 30);
     assert_eq!(setup.handler.called()[10..], [id(21)]);
-    assert_eq!(kinds(&setup)[10..], pairs([NOT_CALLED, FAILED]));
+    assert_eq!(kinds(&setup)[10..], pairs([FAILED, NOT_CALLED]));
 }
 
 /// Its retries would never end.

@@ -1,5 +1,6 @@
 //! Near the deadline: running calls are cut off, those not started are reported as such, finished ones stay done.
 
+use redeliver_core::redelivery::Redelivery;
 use redeliver_core::strategy::DelayedResend;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::task::{Context, Waker};
@@ -150,7 +151,10 @@ fn a_handler_that_blocks_is_not_started_again_after_the_end() {
     let intermediate = world.queue("intermediate");
     let processor = MessageProcessor {
         handler: Blocking(clock.clone()),
-        on_failure: OnFailure::DelayedResend(DelayedResend { intermediate_dlq: intermediate.clone() }),
+        on_failure: OnFailure::DelayedResend(DelayedResend(Redelivery {
+            source_queue: world.queue("source"),
+            intermediate_dlq: intermediate.clone(),
+        })),
         breaker: SharedBreaker::of(&Policy::default()),
         policy: Policy::default(),
         annotation_queue: world.queue("annotation"),
@@ -179,7 +183,10 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
     let intermediate = world.queue("intermediate");
     let processor = MessageProcessor {
         handler: Blocking(clock.clone()),
-        on_failure: OnFailure::DelayedResend(DelayedResend { intermediate_dlq: intermediate.clone() }),
+        on_failure: OnFailure::DelayedResend(DelayedResend(Redelivery {
+            source_queue: world.queue("source"),
+            intermediate_dlq: intermediate.clone(),
+        })),
         breaker: SharedBreaker::of(&Policy::default()),
         policy: Policy::default(),
         annotation_queue: world.queue("annotation"),
@@ -205,7 +212,7 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
         let since = moment(-600);
         let (id, sent_at) = (id(n), start());
         let body = format!(
-            r#"{{"metadata":{{"message_id":"{id}","held_since":"{since}","held_seconds":{held_seconds}}},"data":{{}}}}"#
+            r#"{{"metadata":{{"message_id":"{id}","held_since":"{since}","outage_failures":12,"held_seconds":{held_seconds}}},"data":{{}}}}"#
         );
         resent(ReceivedMessage { sent_at, ..record(n, body) })
     };

@@ -20,7 +20,7 @@ fn every_record_has_one_event_with_exact_values() {
         Event::Processed { message_id: id(1), retry_attempt: 0, age_seconds: 35.0, target_seconds: 2.0 };
     let error_type = "INVALID_MESSAGE_SCHEMA";
     let given_up = Event::GivenUp { message_id: None, sqs_message_id: "sqs-4".to_owned(), error_type };
-    let expected = [processed, handed_off(2, "Db.Busy"), handed_off(3, "Timeout"), given_up];
+    let expected = [processed, given_up, handed_off(2, "Db.Busy"), handed_off(3, "Timeout")];
     assert_eq!(setup.world.seen.events(), expected);
 }
 

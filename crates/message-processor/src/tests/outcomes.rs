@@ -114,20 +114,21 @@ fn a_transient_error_is_handed_off() {
 #[test]
 fn an_http_status_is_handed_off_by_its_name() {
     assert_eq!(
-        failure_of(HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503")),
-        expected(json!({ "type": "HttpStatus.503", "details": "HTTP 503", "kind": "transient" }))
+        failure_of(HandlerError::transient(ErrorType::HttpStatus(500), "HTTP 500")),
+        expected(json!({ "type": "HttpStatus.500", "details": "HTTP 500", "kind": "transient" }))
     );
 }
 
 #[test]
-fn a_targets_own_delay_is_handed_off_rounded_up() {
+fn a_targets_own_delay_is_handed_off_as_a_hold_up_to_a_tenth_longer() {
     for (asked, written) in
-        [(Duration::from_millis(29_001), 30), (Duration::from_secs(30), 30), (Duration::ZERO, 0)]
+        [(Duration::from_millis(29_001), 31), (Duration::from_secs(30), 32), (Duration::ZERO, 2)]
     {
         assert_eq!(
             failure_of(busy().retry_after(asked)),
             expected(json!({
-                "type": "Db.Busy", "details": "come later", "kind": "transient", "retry_after_seconds": written,
+                "type": "Db.Busy", "details": "come later", "kind": "held", "retry_after_seconds": written,
+                "held_since": moment(0), "outage_failures": 1,
             }))
         );
     }

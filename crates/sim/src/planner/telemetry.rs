@@ -78,7 +78,9 @@ impl Observer for EnvironmentObserver<'_> {
         self.telemetry.events.observe(event);
         self.lines.observe(event);
         match event {
-            Event::Held { messages, .. } | Event::RateLimited { messages, .. } => {
+            Event::Held { messages, .. }
+            | Event::NotNow { messages, .. }
+            | Event::RateLimited { messages, .. } => {
                 let second = until(self.start, self.clock.now()).as_secs();
                 lock(self.load).record_holds(second, u64::from(*messages));
             }

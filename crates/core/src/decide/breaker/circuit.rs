@@ -88,7 +88,7 @@ pub(super) enum Verdict {
     Unconfirmed,
     /// The target is down, and a running probe shows if it is back.
     Probing,
-    /// The target is down, or it asked for a delay.
+    /// The target is down.
     Down,
     /// The rate is used up.
     Limited,
@@ -99,14 +99,8 @@ pub(super) const PROBE_SECONDS_MAX: f32 = 90.0;
 pub(super) const PROBE_SECONDS_MAX_OF_KEY: f32 = 600.0;
 
 impl Circuit {
-    /// Decides on a call. Takes no token: [`Circuit::take_token`] does, once all circuits agree.
+    /// Decides on a call that no `Retry-After` forbids. Takes no token: [`Circuit::take_token`] does, once all circuits agree.
     pub(super) fn ask(&mut self, caller: Caller, reserve: Reserve, now: Moment) -> Verdict {
-        // A clock that was set back must not prolong a delay that the target asked for.
-        let latest = now.after(RETRY_AFTER_SECONDS_MAX);
-        self.retry_after = self.retry_after.map(|at| at.min(latest));
-        if self.asked_seconds(now) > 0.0 {
-            return Verdict::Down;
-        }
         let open = match &mut self.state {
             State::Closed => return Verdict::Call,
             State::Limited(limit) => {
@@ -117,7 +111,7 @@ impl Circuit {
         // A clock that was set back must not prolong an outage that nothing confirms.
         open.shown_at = open.shown_at.min(now);
         // Nor must it delay probes.
-        open.probe_at = open.probe_at.min(latest);
+        open.probe_at = open.probe_at.min(now.after(RETRY_AFTER_SECONDS_MAX));
         if !caller.is_first_call() && !open.is_believed(now) {
             Verdict::Unconfirmed
         } else if open.is_probing {
@@ -127,6 +121,14 @@ impl Circuit {
         } else {
             Verdict::Down
         }
+    }
+
+    /// True before the end of the target's `Retry-After`.
+    pub(super) fn must_wait(&mut self, now: Moment) -> bool {
+        // A clock that was set back must not prolong it.
+        let latest = now.after(RETRY_AFTER_SECONDS_MAX);
+        self.retry_after = self.retry_after.map(|at| at.min(latest));
+        self.asked_seconds(now) > 0.0
     }
 
     pub(super) fn take_token(&mut self) {

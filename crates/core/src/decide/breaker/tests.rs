@@ -21,6 +21,7 @@ fn caller(key: &str, number: u128) -> Caller {
         key: Some(Key::of(key)),
         failures: 0,
         held_seconds: 0,
+        calls_before: 0,
     }
 }
 
@@ -52,6 +53,14 @@ impl Environment {
             Permission::Call(permit) => Ok(self.breaker.record(permit, met, after(seconds))),
             Permission::Hold(hold) => Err(hold),
             Permission::Wait => panic!("a message whose patience is over does not wait"),
+        }
+    }
+
+    /// The permit of a message at its hold limit.
+    fn overdue(&mut self, caller: Caller, seconds: f64) -> Permit {
+        match self.breaker.ask_overdue(caller, after(seconds)) {
+            Permission::Call(permit) => permit,
+            other => panic!("{other:?}"),
         }
     }
 
@@ -449,6 +458,40 @@ mod open {
         assert!(matches!(environment.call("c", Answer, 601.0), Ok(Some(Change::Closed { .. }))));
     }
 
+    /// The target's circuit does not know of it: this call was running when the target was found down.
+    #[test]
+    fn a_keys_retry_after_during_the_targets_outage_forbids_its_own_probe_and_no_other() {
+        let mut environment = Environment::default();
+        let Permission::Call(running) = environment.breaker.ask(caller("a", 100), Patience::Over, after(0.0))
+        else {
+            panic!("it is closed")
+        };
+        (0..10).for_each(|number| assert!(environment.call(["b", "c"][number % 2], Fault, 0.0).is_ok()));
+        environment.breaker.record(running, Refusal(Some(Duration::from_secs(800))), after(0.0));
+        let failed_before = Caller { failures: 1, ..caller("a", 101) };
+        for second in [1.0, 299.0, 301.0, 799.0] {
+            assert!(environment.is_held("a", second), "{second}");
+            let hold = environment.call_for(failed_before, Answer, second);
+            assert!(hold.is_err(), "{second}: though nothing confirms the outage: {hold:?}");
+        }
+        assert!(matches!(environment.call("b", Answer, 799.0), Ok(Some(Change::Closed { .. }))));
+        assert!(environment.is_held("a", 799.0));
+        assert_eq!(environment.call("a", Answer, 800.1), Ok(None));
+    }
+
+    #[test]
+    fn a_message_at_its_hold_limit_waits_for_a_retry_after_too() {
+        let mut environment = Environment::default();
+        assert_eq!(environment.call("a", Refusal(Some(Duration::from_secs(800))), 0.0), Ok(None));
+        let overdue = Caller { held_seconds: 86_400, ..caller("a", 2) };
+        let Permission::Hold(hold) = environment.breaker.ask_overdue(overdue, after(1.0)) else {
+            panic!("the target said when")
+        };
+        assert!((799.0..=879.0).contains(&hold.delay.as_secs_f64()), "{hold:?}");
+        let _: Permit = environment.overdue(Caller { key: Some(Key::of("b")), ..overdue }, 1.0);
+        let _: Permit = environment.overdue(overdue, 800.1);
+    }
+
     #[test]
     fn a_clock_that_is_set_back_delays_no_probe_for_long() {
         let mut environment = Environment::open("a");
@@ -492,7 +535,7 @@ mod open {
             environment.breaker.ask(caller("a", 99), Patience::Over, after(seconds))
         };
         let Permission::Call(earlier) = ask(&mut environment, 2.0) else { panic!("no probe") };
-        let overdue = environment.breaker.call_overdue(caller("a", 1));
+        let overdue = environment.overdue(caller("a", 1), 2.0);
         assert!(environment.breaker.record(overdue, Answer, after(2.0)).is_some(), "the target is back");
         let mut seconds = 3.0;
         while environment.breaker.open_since(Some(Key::of("a"))).is_none() {
@@ -536,11 +579,11 @@ mod open {
     #[test]
     fn an_overdue_call_is_made_and_its_answer_closes_the_circuit() {
         let mut environment = Environment::open("a");
-        let failed = environment.breaker.call_overdue(caller("a", 1));
+        let failed = environment.overdue(caller("a", 1), 0.1);
         assert!(!failed.may_be_held(Fault));
         assert_eq!(environment.breaker.record(failed, Fault, after(0.1)), None);
         assert!(environment.is_held("a", 0.2));
-        let answered = environment.breaker.call_overdue(caller("a", 1));
+        let answered = environment.overdue(caller("a", 1), 0.3);
         let closed = environment.breaker.record(answered, Answer, after(0.3));
         assert!(matches!(closed, Some(Change::Closed { probes: 0, .. })), "{closed:?}");
     }
@@ -580,14 +623,14 @@ mod failed_calls {
 
     /// It has waited for hours in an outage that is over, and meets a chance failure.
     #[test]
-    fn a_message_that_was_called_is_held_by_its_own_failures() {
+    fn a_message_that_was_called_is_held_by_its_own_calls() {
         let mut environment = Environment::default();
-        for (failures, longest) in [(0, 2.0), (1, 6.0), (2, 18.0), (5, 486.0), (6, 750.0)] {
-            let caller = Caller { failures, held_seconds: 40_000, ..caller("a", 1) };
+        for (calls_before, longest) in [(0, 2.0), (1, 6.0), (2, 18.0), (5, 486.0), (6, 750.0)] {
+            let caller = Caller { calls_before, held_seconds: 40_000, ..caller("a", 1) };
             let held = delay(&mut environment, caller, Unavailable).unwrap();
-            assert!((held - longest).abs() < 0.01, "{failures}: {held}");
+            assert!((held - longest).abs() < 0.01, "{calls_before}: {held}");
         }
-        let young = Caller { failures: 5, held_seconds: 10, ..caller("a", 1) };
+        let young = Caller { calls_before: 5, held_seconds: 10, ..caller("a", 1) };
         assert_eq!(delay(&mut environment, young, Unavailable), Some(12.0));
     }
 

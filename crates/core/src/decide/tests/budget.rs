@@ -86,6 +86,18 @@ fn a_message_held_by_the_rate_says_no_outage_and_its_time_counts() {
     assert_eq!(after.holds, Holds::written(None, 0, 4007), "the outage is over");
 }
 
+/// It would be held for ever otherwise, and its error would be forgotten.
+#[test]
+fn a_handlers_own_error_may_have_the_name_of_a_hold() {
+    let error = HandlerError::unavailable("RateLimited", "wait");
+    let called = HandOff::held_after_call(&error, hold(HoldReason::NotNow, 7.0), delivery());
+    assert_eq!(called.was_called(), Some(true));
+    let history = metadata(&resend(&Policy::default(), &body(""), &called)).retry_history;
+    assert_eq!(history, [PastFailure::new(0, at(5), "RateLimited", "wait")]);
+    let given_up = give_up(&Policy::default(), &body(r#""held_seconds":86400"#), &called);
+    assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
+}
+
 #[test]
 fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
     let members = format!(r#""held_since":"{}","held_seconds":4000,"redrive_count":2"#, rfc3339(at(-4000)));
@@ -97,17 +109,26 @@ fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
     assert_eq!(metadata(&resend(&minutes(), &body(history), &held())).retry_history.len(), 1, "of before");
 }
 
+/// A message at its limit is called, unless a `Retry-After` is not over.
 #[test]
-fn a_message_that_was_held_for_long_enough_is_not_held_by_a_function_with_another_policy() {
+fn a_message_is_held_no_longer_than_it_may_be_and_a_retry_after_and_then_given_up() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
     let last = resend(&policy, &body(r#""held_seconds":30"#), &held());
     assert_eq!((last.spends, held_seconds(&last)), (Budget::Hold, 60), "no longer than it may be");
     let last = resend(&policy, &body(r#""held_seconds":59"#), &held());
     assert_eq!((last.spends, held_seconds(&last)), (Budget::Hold, 60));
     let after = resend(&policy, &body(r#""held_seconds":60"#), &held());
-    assert_eq!((after.spends, metadata(&after).snooze_count), (Budget::Snooze, 1));
-    let end = resend(&policy, &body(r#""held_seconds":60,"snooze_count":100"#), &held());
-    assert_eq!((end.spends, end.retry_attempt), (Budget::Attempt, 1));
+    assert_eq!((after.spends, held_seconds(&after)), (Budget::Hold, 160));
+    assert_eq!(held_seconds(&resend(&policy, &body(r#""held_seconds":959"#), &held())), 1059);
+    let given_up = give_up(&policy, &body(r#""held_seconds":960"#), &held());
+    let explanation = "Held for 960 s: the target never took it (hold_seconds_max is 60)".to_owned();
+    assert_eq!(given_up, GiveUp { reason: DeadLetterReason::MessageExpired, explanation });
+    let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
+    let called = HandOff::held_after_call(&error, hold(HoldReason::NotNow, 100.0), delivery());
+    assert_eq!(resend(&policy, &body(r#""held_seconds":59"#), &called).spends, Budget::Hold);
+    let given_up = give_up(&policy, &body(r#""held_seconds":60"#), &called);
+    let explanation = "Held for 60 s: the target never took it (hold_seconds_max is 60)".to_owned();
+    assert_eq!(given_up, GiveUp { reason: DeadLetterReason::MessageExpired, explanation });
     let without = super::policy(r#"{"circuit_breaker":false}"#);
     let resend = resend(&without, &body(""), &held());
     assert_eq!(resend.spends, Budget::Hold, "held before the breaker was turned off");

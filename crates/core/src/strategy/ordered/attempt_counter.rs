@@ -38,7 +38,7 @@ impl AttemptCounter {
         }
     }
 
-    /// The start of the message's age: its first receive, or its first failed call.
+    /// The start of the message's age: its first receive, or its first failed call, held or not.
     #[must_use]
     pub fn since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
@@ -51,7 +51,15 @@ impl AttemptCounter {
     pub fn failed(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
             Self::Receives => Attempts { made: record.receive_count, since: self.since(record, now) },
-            Self::Calls(remembered) => lock(remembered).failed(&record.sqs_message_id, now),
+            Self::Calls(remembered) => lock(remembered).called(&record.sqs_message_id, 1, now),
+        }
+    }
+
+    /// Remembers a call whose message is held: it is no attempt, but the message's age begins.
+    pub fn held(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
+        match self {
+            Self::Receives => Attempts { made: self.retries_made(record), since: self.since(record, now) },
+            Self::Calls(remembered) => lock(remembered).called(&record.sqs_message_id, 0, now),
         }
     }
 
@@ -79,9 +87,9 @@ impl RememberedCalls {
         self.calls.get(id).map(|(attempts, _)| attempts.since)
     }
 
-    fn failed(&mut self, id: &str, now: Timestamp) -> Attempts {
+    fn called(&mut self, id: &str, attempts: u32, now: Timestamp) -> Attempts {
         let before = self.forget(id).unwrap_or(Attempts { made: 0, since: now });
-        let attempts = Attempts { made: before.made.saturating_add(1), ..before };
+        let attempts = Attempts { made: before.made.saturating_add(attempts), ..before };
         if self.calls.len() >= REMEMBERED_MAX
             && let Some((_, oldest)) = self.by_last_call.pop_first()
         {

@@ -36,15 +36,13 @@ fn a_producer_cannot_have_its_message_called_while_the_target_is_down() {
     let setup = open();
     setup.process(vec![produced(saying(1, HELD_FOR_EVER)), resent(saying(2, HELD_FOR_EVER))], 30);
     assert_eq!(called(&setup), [id(2)]);
-    let sent = setup.intermediate.sent().split_off(10);
-    let holds: Vec<_> = sent
-        .iter()
-        .map(|content| {
-            let failure = document(&content.attributes, FAILURE);
-            (failure["kind"].clone(), failure["from_producer"].clone())
-        })
-        .collect();
-    assert_eq!(holds, [("held".into(), true.into()), ("transient".into(), Value::Null)]);
+    assert_eq!(kinds(&setup)[10..], pairs([FAILED, NOT_CALLED]));
+    let held = &setup.re_sent()[0];
+    assert_eq!(
+        (&held["held_since"], &held["held_seconds"]),
+        (&moment(0).into(), &2.into()),
+        "its first hold"
+    );
 }
 
 #[test]

@@ -143,6 +143,6 @@ fn holds_of_two_tenants_are_reported_since_the_outage_that_began_first() {
         Outcome::Held { hold: Hold { reason, since, delay: Duration::from_secs(1) }, error: None }
     };
     let outcomes = [held(HoldReason::Down, 5), held(HoldReason::RateLimited, -5), held(HoldReason::Down, 0)];
-    let HeldMessages { count, since } = held_for(HoldReason::Down, outcomes.iter()).unwrap();
+    let HeldMessages { count, since, .. } = held_for(HoldReason::Down, outcomes.iter()).unwrap();
     assert_eq!((count, since), (2, start()));
 }

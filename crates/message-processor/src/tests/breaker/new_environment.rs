@@ -15,14 +15,16 @@ fn a_new_environment_believes_a_message_that_was_held_a_moment_ago() {
     setup.process(held_and_nine(700), 30);
     assert_eq!(setup.handler.called(), [id(0)], "one probe instead of ten calls that fail");
     assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (1, 9));
-    let details = format!("not called: the target has been down since {}", moment(-2000));
-    assert_eq!(setup.failures()[1]["details"], details);
-    let delays: Vec<_> =
-        setup.failures().iter().map(|failure| failure["retry_after_seconds"].as_u64()).collect();
-    assert!(
-        delays.iter().all(|delay| (500..=667).contains(&delay.unwrap())),
-        "a third of 2000 s: {delays:?}"
-    );
+    let probed = &setup.failures()[0];
+    assert_eq!((&probed["held_since"], &probed["outage_failures"]), (&moment(-2000).into(), &13.into()));
+    // Its own first failure: it may be chance. The others were never held before.
+    assert_eq!((&probed["retry_after_seconds"], delays(&setup)), (&2.into(), vec![2; 9]));
+    for metadata in setup.re_sent() {
+        assert_eq!(
+            (&metadata["held_since"], &metadata["outage_failures"]),
+            (&moment(-2000).into(), &13.into())
+        );
+    }
 }
 
 #[test]
@@ -46,21 +48,31 @@ fn what_was_held_long_ago_says_nothing() {
     }
 }
 
-/// Its own fault would hold the messages of others in each new environment.
+/// It carries the first calls that its environment counted: its own failures would hold the messages of others in each
+/// new environment.
 #[test]
-fn a_held_message_whose_own_call_failed_teaches_nobody() {
-    let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.503","error_details":""}"#;
+fn a_new_environment_goes_on_counting_where_the_one_that_held_the_message_was() {
+    let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.500","error_details":""}"#;
     for failed in [format!(r#""retry_history":[{past}],"#), r#""retry_attempt":1,"#.to_owned()] {
-        let setup = Setup::new().failing(0, down());
-        let mut batch = held_and_nine(700);
-        batch[0].body = batch[0].body.replace(r#""held_since""#, &format!(r#"{failed}"held_since""#));
-        setup.process(batch, 30);
-        assert_eq!(setup.handler.calls().len(), 10, "{failed}");
+        for (first_failures, called, open) in [(0, 10, false), (1, 10, true), (12, 1, true)] {
+            let setup = outage(Setup::new());
+            let mut batch = held_and_nine(700);
+            let members = format!(r#"{failed}"outage_failures":{first_failures}"#);
+            batch[0].body = batch[0].body.replace(r#""outage_failures":12"#, &members);
+            setup.process(batch, 30);
+            assert_eq!(setup.handler.calls().len(), called, "{failed} {first_failures}");
+            let expected = if open { (called, 10 - called) } else { (0, 0) };
+            assert_eq!(
+                (count(&setup, CALLED), count(&setup, NOT_CALLED)),
+                expected,
+                "{failed} {first_failures}"
+            );
+        }
     }
 }
 
 #[test]
-fn a_report_from_before_the_target_was_found_back_says_nothing_and_a_newer_one_does() {
+fn a_report_from_before_an_answer_says_nothing_and_a_newer_one_does() {
     let setup = open();
     let setup = healed(setup);
     setup.sleep(15);
@@ -70,7 +82,10 @@ fn a_report_from_before_the_target_was_found_back_says_nothing_and_a_newer_one_d
     setup.process(vec![held(0, 600, 10), held(1, 600, -15)], 30);
     assert_eq!(closings(&setup), 1, "both were held before");
     setup.sleep(60);
-    setup.process(vec![held(0, 600, 10), held(1, 600, -16)], 30);
+    setup.process(vec![held(0, 600, 10), held(1, 600, -75)], 30);
+    assert_eq!(closings(&setup), 1, "at second 75 it has answered");
+    setup.sleep(60);
+    setup.process(vec![held(0, 600, 10), held(1, 600, -136)], 30);
     assert_eq!(closings(&setup), 2, "another environment has found it down since");
 }
 
@@ -84,7 +99,10 @@ fn an_environment_that_had_an_answer_half_a_minute_ago_knows_better() {
         setup.process(records(11..12), 30);
         let before = setup.handler.calls().len();
         setup.sleep(seconds);
-        let batch = vec![held(2, 600, -1)].into_iter().chain(records(3..12)).collect();
+        // One of two calls has failed, so that twelve failures in a row may be chance.
+        let mut report = held(2, 600, -1);
+        report.body = report.body.replace(r#""outage_failures":12"#, r#""outage_failures":40"#);
+        let batch = vec![report].into_iter().chain(records(3..12)).collect();
         setup.process(batch, 30);
         assert_eq!(setup.handler.calls().len() - before, calls, "{seconds}");
     }

@@ -16,6 +16,13 @@ fn of(tenant: &str, group: &str, n: usize) -> ReceivedMessage {
     }
 }
 
+impl Setup {
+    /// A message-processor whose breaker knows nothing.
+    fn in_a_new_environment(&self) -> Environment {
+        Environment { breaker: SharedBreaker::of(&self.policy), ..self.processor() }
+    }
+}
+
 /// Ten calls of tenant a, each of a group of its own, have opened its circuit.
 fn a_is_down() -> Setup {
     let policy = Policy::from_json(r#"{"circuit_breaker":{"per":"attribute:tenant"}}"#).unwrap();
@@ -111,4 +118,66 @@ fn a_hold_is_told_and_spends_no_attempt_of_a_batch_of_ten() {
         told.iter().all(|(_, retry_attempt, spends_attempt)| (*retry_attempt, *spends_attempt) == (0, false))
     );
     assert!(setup.handler.calls().iter().all(|call| call.retry_attempt == 0));
+}
+
+/// One group alone opens no circuit in new environments, and would call a target that is down every two seconds.
+#[test]
+fn the_holds_of_a_message_that_is_told_not_now_grow_with_the_time_since_its_first_receive() {
+    for batch_size in [1, 10] {
+        let setup = setup_with(batch_size, "{}").failing(0, down());
+        setup.produce_in("a", [0, 1]);
+        let (mut waits, mut called) = (Vec::new(), 0);
+        while setup.world.elapsed() < 3600 {
+            let (seconds, _) = setup.next_turn(&setup.in_a_new_environment());
+            waits.push(seconds);
+            called += 1;
+        }
+        assert_eq!(setup.handler.called(), vec![id(0); called], "the rest of the group waits behind it");
+        assert_eq!(waits[..4], [0, 2, 3, 5]);
+        assert!(waits.windows(2).skip(4).all(|pair| pair[0] < pair[1] || pair[1] > 550), "{waits:?}");
+        assert_eq!(setup.annotation.sent(), []);
+        assert!(retries_told(&setup).iter().all(|(_, _, spends_attempt)| !spends_attempt));
+    }
+}
+
+#[test]
+fn a_message_whose_holds_are_spent_is_given_up_if_its_last_call_is_told_not_now() {
+    let setup = setup_with(10, "{}").failing(0, down()).failing(1, down());
+    let received_first = |seconds, n| ReceivedMessage {
+        first_received_at: Some(start() - chrono::TimeDelta::seconds(seconds)),
+        ..of("a", &format!("group-{n}"), n)
+    };
+    assert_eq!(setup.process(vec![received_first(86_399, 0), received_first(86_400, 1)], 30), ["sqs-0"]);
+    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    assert_eq!(
+        (&verdict["verdict"], &verdict["type"], &verdict["explanation"]),
+        (
+            &json!("MESSAGE_EXPIRED"),
+            &json!("HttpStatus.503"),
+            &json!("Held for 86400 s: the target never took it (hold_seconds_max is 86400)")
+        )
+    );
+}
+
+#[test]
+fn a_message_beyond_its_age_waits_for_a_retry_after_too() {
+    for batch_size in [1, 10] {
+        let policy = r#"{"max_age_seconds":600}"#;
+        let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
+        let refused = refused.retry_after(Duration::from_secs(800));
+        let setup = setup_with(batch_size, policy).failing(0, refused);
+        setup.produce_in("a", [0]);
+        let environment = setup.processor();
+        let mut turns = 0;
+        while setup.annotation.sent().is_empty() {
+            setup.next_turn(&environment);
+            turns += 1;
+            let called = if setup.world.elapsed() < 800 { 1 } else { 2 };
+            assert_eq!(setup.handler.calls().len(), called, "at second {}", setup.world.elapsed());
+        }
+        assert!((800..=820).contains(&setup.world.elapsed()) && turns < 50, "{turns} turns");
+        let verdict = document(&setup.annotation.only().attributes, FAILURE);
+        let (reason, error_type) = (json!("MESSAGE_EXPIRED"), json!("HttpStatus.429"));
+        assert_eq!((&verdict["verdict"], &verdict["type"]), (&reason, &error_type));
+    }
 }

@@ -290,7 +290,7 @@ fn an_idle_minute_saves_no_places() {
 fn refusals_lower_the_rate_though_the_clock_is_set_back() {
     let mut environment = Environment::default();
     assert_eq!(environment.call("a", Refusal(None), 3600.0), Ok(None));
-    let overdue = environment.breaker.call_overdue(caller("a", 100));
+    let overdue = environment.overdue(caller("a", 100), 0.0);
     environment.breaker.record(overdue, Refusal(None), after(0.0));
     let lowered = 0.78 * 0.6;
     assert!((rate(&environment, "a") - lowered).abs() < 1e-4, "{}", rate(&environment, "a"));

@@ -1,0 +1,152 @@
+//! Errors that say "not now": they spend the hold budget and never an attempt, in any state of the circuit.
+
+use redeliver_embedded::{Injection, Scope, When};
+
+use super::*;
+
+fn told_to_wait() -> HandlerError {
+    HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429").retry_after(Duration::from_secs(800))
+}
+
+/// A thin queue's outage would otherwise kill every message: no environment ever sees ten of them.
+#[test]
+fn one_503_in_a_new_environment_is_held_with_its_error_and_spends_nothing() {
+    for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
+        let setup = Setup { strategy, ..Setup::new() }.failing(0, not_now());
+        assert_eq!(setup.process(records(0..1), 30), [""; 0]);
+        let not_now = Event::NotNow { messages: 1, error_type: "HttpStatus.503".to_owned() };
+        assert_eq!(setup.world.seen.events(), [not_now], "{strategy}");
+        let setup = match strategy {
+            Strategy::DelayedResend => {
+                let failure = &setup.failures()[0];
+                let hold = (&failure["kind"], &failure["retry_after_seconds"]);
+                assert_eq!((&failure["type"], hold), (&"HttpStatus.503".into(), (&"held".into(), &2.into())));
+                assert_eq!(
+                    (&failure["held_since"], &failure["outage_failures"]),
+                    (&moment(0).into(), &1.into())
+                );
+                setup.then_failed_message_processor()
+            }
+            _ => setup,
+        };
+        assert_eq!(delays(&setup), [2]);
+        let expected = json!({
+            "message_id": id(0),
+            "retry_attempt": 0,
+            "next_retry_time": moment(2),
+            "first_sent_time": moment(-10),
+            "retry_history": [
+                { "attempt": 0, "failed_at": moment(0), "error_type": "HttpStatus.503", "error_details": "HTTP 503" },
+            ],
+            "held_since": moment(0),
+            "outage_failures": 1,
+            "held_seconds": 2,
+        });
+        assert_eq!(setup.re_sent(), [expected], "{strategy}");
+    }
+}
+
+#[test]
+fn the_calls_of_a_batch_that_are_told_not_now_have_one_line_without_a_target_s_text() {
+    let named = HandlerError::unavailable(ErrorType::FromTarget(CANARY.to_owned()), CANARY);
+    let setup = Setup::new().failing(0, named.clone()).failing(1, named).failing(2, not_now());
+    setup.process(records(0..3), 30);
+    let not_now = Event::NotNow { messages: 3, error_type: "FromTarget".to_owned() };
+    assert_eq!(setup.world.seen.events(), [not_now]);
+}
+
+/// It needs no decision, so it does not go through the intermediate DLQ.
+#[test]
+fn a_message_that_is_not_called_is_confirmed_once_the_source_queue_has_it() {
+    let setup = open();
+    assert_eq!(setup.process(records(10..12), 30), [""; 0]);
+    assert_eq!((delays(&setup), setup.intermediate.sent().len()), (vec![2, 2], 10));
+    for scope in [Scope::Request, Scope::Entry] {
+        let setup = open();
+        setup.world.fail_sends(&setup.source, scope, When::Chance(1.0), Injection::Sender);
+        assert_eq!(setup.process(records(10..12), 30), ["sqs-10", "sqs-11"], "{scope:?}");
+        assert_eq!(setup.intermediate.sent().len(), 10);
+    }
+}
+
+#[test]
+fn a_message_whose_holds_are_spent_is_called_once_more_and_given_up_if_the_target_still_says_not_now() {
+    for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
+        let setup = Setup { strategy, ..Setup::new() }.failing(0, not_now()).failing(1, not_now());
+        assert_eq!(setup.process(vec![held(0, 86_399, 700), held(1, 86_400, 700)], 30), [""; 0]);
+        assert_eq!(setup.handler.called(), [id(0), id(1)]);
+        let setup = match strategy {
+            Strategy::DelayedResend => setup.then_failed_message_processor(),
+            _ => setup,
+        };
+        assert_eq!(setup.re_sent().len(), 1, "{strategy}");
+        let verdict = document(&setup.annotation.only().attributes, FAILURE);
+        assert_eq!(
+            (&verdict["verdict"], &verdict["type"], &verdict["explanation"]),
+            (
+                &"MESSAGE_EXPIRED".into(),
+                &"HttpStatus.503".into(),
+                &"Held for 86400 s: the target never took it (hold_seconds_max is 86400)".into()
+            ),
+            "{strategy}"
+        );
+    }
+}
+
+/// Nothing of the key is called before second 800, and then it is.
+fn assert_waits(setup: &Setup, since: i64, state: &str) {
+    let calls = setup.handler.calls().len();
+    for (n, second) in [0, 1, 60, 299, 301, 799].into_iter().enumerate() {
+        setup.sleep(u64::try_from(since + second - setup.world.elapsed()).unwrap());
+        // The second one is at its hold limit, and the third one failed before.
+        let failed = resent(record(92, with_metadata(92, r#""retry_attempt":1"#)));
+        setup.process(vec![record(90, body(90)), held(91, 86_400, 700), failed], 30);
+        assert_eq!(setup.handler.calls().len(), calls, "{state}: second {second}");
+        let left = 800 - second;
+        for delay in delays(setup).split_off(delays(setup).len() - 3) {
+            assert!(i64::from(delay) >= left, "{state}: held for {delay} s at second {second}, batch {n}");
+        }
+    }
+    setup.sleep(2);
+    setup.process(records(93..94), 30);
+    assert_eq!(setup.handler.called().split_off(calls), [id(93)], "{state}");
+}
+
+#[test]
+fn nothing_is_called_before_a_retry_after_is_over_in_any_state_of_the_circuit() {
+    let setup = Setup::new().failing(0, told_to_wait());
+    setup.process(records(0..1), 30);
+    assert_waits(&setup, 0, "closed");
+
+    let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
+    let setup = Setup::new().failing(0, refused).failing(1, told_to_wait());
+    setup.process(records(0..1), 30);
+    setup.sleep(5);
+    setup.process(records(1..2), 30);
+    assert_waits(&setup, 5, "limited");
+
+    let setup = open().failing(10, told_to_wait());
+    setup.sleep(15);
+    setup.process(records(10..11), 30);
+    assert_waits(&setup, 15, "open");
+
+    let setup = (0..9).fold(Setup::new(), |setup, n| setup.failing(n, down())).failing(9, told_to_wait());
+    setup.process(ten(), 30);
+    assert_eq!(count(&setup, CALLED), 9, "the refusal has opened it");
+    assert_waits(&setup, 0, "opened by it");
+}
+
+#[test]
+fn holds_above_a_minute_end_together_on_tens_of_seconds() {
+    let setup = open();
+    setup.sleep(3);
+    setup.process(records(10..11), 30);
+    let now = setup.world.elapsed();
+    // The first one is the probe.
+    setup.process(vec![held(11, 100, 0), held(12, 300, 0), held(13, 1000, 0), held(14, 40_000, 0)], 30);
+    let delays = delays(&setup);
+    let ends: Vec<_> = delays.iter().map(|delay| now + i64::from(*delay)).collect();
+    assert_eq!(delays.len(), 4, "{delays:?}");
+    assert!(delays[0] < 60 && delays[1..].iter().all(|delay| *delay > 60), "{delays:?}");
+    assert!(ends[1..].iter().all(|end| end % 10 == 0), "{ends:?}");
+}
