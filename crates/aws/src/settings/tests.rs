@@ -10,6 +10,9 @@ use crate::targets::{
 };
 
 const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
+/// A setting of every strategy of the message-processor.
+const SOURCE: (&str, &str) =
+    ("SOURCE_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/source");
 
 fn reader<'a>(variables: &'a [(&'a str, &'a str)]) -> Reader<'a> {
     Reader::new(|name| {
@@ -24,7 +27,7 @@ fn queue(name: &str) -> String {
 #[test]
 fn all_that_is_missing_is_named_in_one_message() {
     let error = reader(&[]).read(MessageProcessorSettings::with_target).unwrap_err().to_string();
-    for name in ["INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET"] {
+    for name in ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET"] {
         assert!(error.contains(&format!("- {name} is missing: ")), "{error}");
     }
     let error = reader(&[]).read(FailedMessageProcessorSettings::read).unwrap_err().to_string();
@@ -195,11 +198,9 @@ fn each_strategy_has_settings_of_its_own() {
         let variables: Vec<_> = target.iter().chain(more).copied().collect();
         reader(&variables).read(MessageProcessorSettings::with_target).map(|(settings, _)| settings)
     };
-    let resend = with(&[("INTERMEDIATE_DLQ_URL", &intermediate)]).unwrap();
-    let OnFailure::DelayedResend(DelayedResend { intermediate_dlq }) = resend.on_failure else {
-        panic!("{resend:?}")
-    };
-    assert_eq!(intermediate_dlq, intermediate);
+    let resend = with(&[("SOURCE_QUEUE_URL", &source), ("INTERMEDIATE_DLQ_URL", &intermediate)]).unwrap();
+    let OnFailure::DelayedResend(DelayedResend(queues)) = resend.on_failure else { panic!("{resend:?}") };
+    assert_eq!((&queues.source_queue, &queues.intermediate_dlq), (&source, &intermediate));
     assert_eq!(resend.policy, Policy::default());
 
     let visibility = [
@@ -319,7 +320,7 @@ fn what_is_logged_is_said_by_two_settings_and_a_wrong_one_is_refused() {
 #[test]
 fn spans_are_written_if_they_are_exported_also_beside_a_users_own_function() {
     let [intermediate, annotation] = ["intermediate", "annotation"].map(queue);
-    let queues = [("INTERMEDIATE_DLQ_URL", &*intermediate), ("ANNOTATION_QUEUE_URL", &*annotation)];
+    let queues = [SOURCE, ("INTERMEDIATE_DLQ_URL", &*intermediate), ("ANNOTATION_QUEUE_URL", &*annotation)];
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
     let continued = ("TRACE_CONTINUE", "true");
     let target = ("TARGET", "https://example.com/orders");
@@ -367,6 +368,7 @@ fn headers_are_for_a_url_only() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let target = |target| {
         let variables = [
+            SOURCE,
             ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
             ("ANNOTATION_QUEUE_URL", annotation.as_str()),
             ("TARGET", target),
@@ -396,6 +398,7 @@ fn a_signature_is_for_a_url_and_fits_its_host() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let sigv4 = |target, secret, setting| {
         let variables = [
+            SOURCE,
             ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
             ("ANNOTATION_QUEUE_URL", annotation.as_str()),
             ("TARGET", target),
@@ -443,8 +446,11 @@ fn a_signature_is_for_a_url_and_fits_its_host() {
 /// The target that a message-processor reads from these variables, or the lines of the refusal.
 fn target_of(variables: &[(&str, &str)]) -> Result<TargetSettings, String> {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
-    let queues =
-        [("INTERMEDIATE_DLQ_URL", intermediate.as_str()), ("ANNOTATION_QUEUE_URL", annotation.as_str())];
+    let queues = [
+        SOURCE,
+        ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
+        ("ANNOTATION_QUEUE_URL", annotation.as_str()),
+    ];
     let read = reader(&[&queues, variables].concat()).read(MessageProcessorSettings::with_target);
     read.map(|(_, target)| target).map_err(|error| error.0.join("\n"))
 }
@@ -510,6 +516,7 @@ fn modes_are_for_a_lambda_function_and_a_durable_one_has_a_version_or_alias() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let with = |target, tenant_isolation, durable| {
         let variables = [
+            SOURCE,
             ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
             ("ANNOTATION_QUEUE_URL", annotation.as_str()),
             ("TARGET", target),
@@ -549,6 +556,7 @@ fn modes_are_for_a_lambda_function_and_a_durable_one_has_a_version_or_alias() {
 fn what_is_not_set_has_its_default() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let variables = [
+        SOURCE,
         ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
         ("ANNOTATION_QUEUE_URL", annotation.as_str()),
         ("TARGET", "https://example.com/orders"),
@@ -628,16 +636,16 @@ proptest! {
     #[test]
     fn settings_that_are_accepted_are_in_range_and_refusals_hold_no_secret(
         variables in any_variables(&[
-            "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET", "TARGET_ALLOW_HTTP", "TARGET_TIMEOUT_SECONDS",
-            "MAX_CONCURRENCY", "TARGET_HEADERS_SECRET_ARN",
+            "SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET", "TARGET_ALLOW_HTTP",
+            "TARGET_TIMEOUT_SECONDS", "MAX_CONCURRENCY", "TARGET_HEADERS_SECRET_ARN",
         ]),
     ) {
         match read_from(&variables).read(MessageProcessorSettings::with_target) {
             Ok((settings, target)) => {
-                let OnFailure::DelayedResend(DelayedResend { intermediate_dlq }) = &settings.on_failure else {
+                let OnFailure::DelayedResend(DelayedResend(queues)) = &settings.on_failure else {
                     return Err(TestCaseError::fail("STRATEGY is not set"));
                 };
-                prop_assert!(is_queue_url(intermediate_dlq));
+                prop_assert!(is_queue_url(&queues.source_queue) && is_queue_url(&queues.intermediate_dlq));
                 prop_assert!(is_queue_url(&settings.annotation_queue_url));
                 prop_assert!((1..=10_000).contains(&settings.max_concurrency.get()));
                 prop_assert!(target.timeout.is_none_or(|timeout| (1..=900).contains(&timeout.as_secs())));
@@ -753,7 +761,7 @@ fn what_is_wrong_with_the_settings_of_plain_messages_is_said() {
 #[test]
 fn beside_a_users_own_function_its_variables_are_its_own() {
     const URL: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/q";
-    let queues = [("INTERMEDIATE_DLQ_URL", URL), ("ANNOTATION_QUEUE_URL", URL)];
+    let queues = [SOURCE, ("INTERMEDIATE_DLQ_URL", URL), ("ANNOTATION_QUEUE_URL", URL)];
     let read = |more: &[(&'static str, &'static str)]| {
         let variables = [&queues[..], more].concat();
         reader(&variables).read(MessageProcessorSettings::with_own_function)

@@ -243,8 +243,8 @@ fn outcome(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Result<()
 }
 
 /// True for a status that blames the message itself. All other failures may pass (a redirect to a maintenance page, a
-/// rotated key, a route that a deployment lost); giving messages up for them would empty the queue into the final DLQ. docs/handlers.md has the reason
-/// for each status.
+/// rotated key, a route that a deployment lost); giving messages up for them would empty the queue into the final DLQ.
+/// docs/handlers.md has the reason for each status.
 fn is_permanent(status: StatusCode) -> bool {
     let may_pass = matches!(status.as_u16(), 401 | 403..=405 | 407..=409 | 421 | 423..=425 | 429);
     status.is_client_error() && !may_pass

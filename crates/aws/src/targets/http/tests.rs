@@ -77,6 +77,19 @@ async fn a_redirect_is_not_followed() {
     }
 }
 
+/// A deployment that lost a route for an hour would otherwise empty the queue into the final DLQ.
+#[tokio::test]
+async fn a_route_or_method_that_is_missing_may_come_back() {
+    for (status, kind) in [
+        (404, FailureKind::Transient),
+        (405, FailureKind::Transient),
+        (406, FailureKind::Permanent),
+        (410, FailureKind::Permanent),
+    ] {
+        assert_eq!(failure(status, &[]).await.kind, kind, "{status}");
+    }
+}
+
 #[tokio::test]
 async fn retry_after_in_seconds_is_honoured() {
     for status in [429, 503] {
@@ -191,7 +204,7 @@ async fn a_target_that_nobody_can_connect_to_is_transient() {
 async fn a_connection_that_breaks_before_the_answer_is_transient_and_not_tried_again_here() {
     let server = Loopback::start([Answer::closed()]).await;
     let error = call(&server, LONG).await.unwrap_err();
-    assert_eq!((error.error_type, error.kind), ("Http.Connect".into(), FailureKind::Transient));
+    assert_eq!((error.error_type, error.kind), ("Http.ConnectionLost".into(), FailureKind::Transient));
     // The target may have done its work: the policy decides when to call again.
     assert_eq!(server.requests().len(), 1);
 }

@@ -50,7 +50,7 @@ async fn a_cookie_is_not_kept() {
 async fn a_head_without_end_is_an_error_before_it_fills_the_memory() {
     let server = Loopback::start([Answer::endless_head(1024 * 1024)]).await;
     let error = soon(call(&server, LONG)).await.unwrap_err();
-    assert_eq!((error.error_type, error.kind), ("Http.Connect".into(), FailureKind::Transient));
+    assert_eq!((error.error_type, error.kind), ("Http.ConnectionLost".into(), FailureKind::Transient));
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn a_server_that_never_begins_tls_is_left_after_the_time_for_a_connection(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let error = soon(target(&url, LONG).handle(&message("{}"))).await.unwrap_err();
-    assert_eq!((error.error_type, error.kind), ("Http.Timeout".into(), FailureKind::Transient));
+    assert_eq!((error.error_type, error.kind), ("Http.Connect".into(), FailureKind::Transient));
 }
 
 /// A poisoned name server, which resolves every name to `decoy`.
