@@ -148,9 +148,10 @@ impl Loop {
         Self {
             message_processor: MessageProcessor {
                 handler: target.clone(),
-                on_failure: OnFailure::DelayedResend(DelayedResend {
+                on_failure: OnFailure::DelayedResend(DelayedResend(Redelivery {
+                    source_queue: source.clone(),
                     intermediate_dlq: intermediate.clone(),
-                }),
+                })),
                 breaker: SharedBreaker::of(&Policy::from_json(POLICY).unwrap()),
                 policy: Policy::from_json(POLICY).unwrap(),
                 annotation_queue: annotation.clone(),

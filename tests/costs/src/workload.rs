@@ -104,6 +104,7 @@ impl Workload {
             snooze_count: 0,
             redrive_generation: None,
             held_since: None,
+            outage_failures: 0,
             held_seconds: 0,
             redrive_count: 0,
             redrive_count_at_answer: 0,

@@ -1,7 +1,7 @@
 //! `schemas/wire/VERSION`: the documents as each version has written them. This version writes those of [`CURRENT`], and
 //! reads all of them.
 
-use redeliver_core::decide::breaker::{Hold, HoldReason};
+use redeliver_core::decide::breaker::{Hold, HoldReason, Outage};
 use redeliver_core::failure::annotation::{Annotation, Cause, DEAD_LETTER, DeadLetter, annotate};
 use redeliver_core::failure::{
     CameBack, Case, Delivery, Document, FAILURE, Failure, HandOff, HandedOff, Hop, Kind, LastError, Stage,
@@ -61,7 +61,13 @@ fn busy() -> HandlerError {
 
 fn held(delivery: Delivery) -> HandOff {
     let delay = std::time::Duration::from_secs(750);
-    HandOff::held(Hold { reason: HoldReason::Down, since: at(-600), delay }, delivery)
+    let outage = Outage { since: at(-600), first_failures: 12 };
+    HandOff::held(Hold { reason: HoldReason::Down, outage, delay }, delivery)
+}
+
+/// As from a function that had no room for the outage.
+fn held_without_outage(delivery: Delivery) -> HandOff {
+    HandOff { outage: None, ..held(delivery) }
 }
 
 fn hand_offs() -> Vec<(&'static str, HandOff)> {
@@ -74,10 +80,14 @@ fn hand_offs() -> Vec<(&'static str, HandOff)> {
         ("hand-off-permanent", of(HandlerError::permanent("InvalidOrder", "no such order"))),
         ("hand-off-snooze", of(HandlerError::snooze("Later", "", minute))),
         ("hand-off-not-started", HandOff::not_started(delivery(None))),
-        ("hand-off-held", held(delivery(None))),
+        ("hand-off-held", held_without_outage(delivery(None))),
+        ("hand-off-held-in-an-outage", held(delivery(None))),
         ("hand-off-of-a-new-generation", HandOff::of_handler(&busy(), delivery(told))),
         ("hand-off-of-a-function", of(HandlerError { function: Some("orders:7".to_owned()), ..busy() })),
-        ("hand-off-from-a-producer", held(Delivery { origin: Origin::Producer, ..delivery(None) })),
+        (
+            "hand-off-from-a-producer",
+            held_without_outage(Delivery { origin: Origin::Producer, ..delivery(None) }),
+        ),
     ]
 }
 
@@ -149,7 +159,7 @@ fn body() -> (String, Metadata) {
     let first = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","tenant":"acme"},"data":{"n":1.50}}"#;
     let policy = r#"{"max_attempts":9,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let policy = Policy::from_json(policy).unwrap();
-    let [(_, transient), (_, after), _, (_, snooze), _, _, (_, again), _, _] =
+    let [(_, transient), (_, after), _, (_, snooze), _, _, _, (_, again), _, _] =
         hand_offs().try_into().unwrap();
     let mut body = first.to_owned();
     let mut now = at(10);
@@ -179,10 +189,11 @@ fn body() -> (String, Metadata) {
     (body, metadata)
 }
 
-/// A body that SQS has moved twice and that is held, not for the first time.
-fn held_body() -> (String, Metadata) {
+/// A body that SQS has moved twice and that is held, not for the first time, in an outage that as many first calls show.
+fn held_body(first_failures: u16) -> (String, Metadata) {
     let before = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","first_sent_time":"2026-07-25T17:00:00.000000Z","redrive_count":2,"held_since":"2026-07-25T17:10:00.000000Z","held_seconds":600},"data":{}}"#;
-    let failed = failed(before, &held(delivery(None)), None);
+    let outage = Some(Outage { since: at(-600), first_failures });
+    let failed = failed(before, &HandOff { outage, ..held(delivery(None)) }, None);
     let Decision::Resend(resend) = decide(&Policy::default(), &failed, at(10)) else {
         panic!("it is sent again")
     };
@@ -192,7 +203,7 @@ fn held_body() -> (String, Metadata) {
         retry_history: Vec::new(),
         snooze_count: 0,
         redrive_generation: None,
-        holds: Holds::written(Some(at(-600)), 600 + 750),
+        holds: Holds::written(Some(at(-600)), first_failures, 600 + 750),
         redrive_count: 2,
         redrive_count_at_answer: 0,
         ..body().1
@@ -247,8 +258,11 @@ fn documents() -> Vec<(String, String, Meaning)> {
     }
     let (body, metadata) = body();
     all.push(("body-after-three-retries-and-a-snooze".to_owned(), body, Meaning::Body(Box::new(metadata))));
-    let (body, metadata) = held_body();
-    all.push(("body-of-a-held-message".to_owned(), body, Meaning::Body(Box::new(metadata))));
+    for (name, first_failures) in [("body-of-a-held-message", 0), ("body-of-a-message-held-in-an-outage", 12)]
+    {
+        let (body, metadata) = held_body(first_failures);
+        all.push((name.to_owned(), body, Meaning::Body(Box::new(metadata))));
+    }
     all
 }
 

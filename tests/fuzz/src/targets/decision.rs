@@ -102,8 +102,8 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     let held_after = after.holds.seconds(Origin::Resent);
     let held = held_after.checked_sub(held_before).expect("nobody forgets a hold");
     assert_eq!(held > 0, resend.spends == Budget::Hold, "the loop stands: {body:?}");
-    let held_since = after.holds.outage_since(Origin::Resent, Timestamp::MAX_UTC);
-    assert_eq!(held_since.is_some(), resend.spends == Budget::Hold, "{body:?}");
+    let outage = after.holds.outage(Origin::Resent, Timestamp::MAX_UTC);
+    assert_eq!(outage.is_some(), resend.spends == Budget::Hold, "{body:?}");
     assert!(resend.spends != Budget::Attempt || hand_off.answer.kind() != Kind::Unanswered, "{body:?}");
     assert!(after.retry_attempt <= policy.max_attempts.max(before.retry_attempt), "{body:?}");
     assert!((usize::from(held == 0)..=HISTORY_MAX).contains(&after.retry_history.len()));

@@ -227,7 +227,8 @@ fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
     assert_eq!(read.redrive_count, number("redrive_count").unwrap_or(0));
     assert_eq!(read.redrive_count_at_answer, number("redrive_count_at_answer").unwrap_or(0));
     let held_since = text("held_since").as_deref().and_then(parse_rfc3339);
-    assert_eq!(read.holds, Holds::written(held_since, number("held_seconds").unwrap_or(0)));
+    let failures = number("outage_failures").map_or(0, |count| count.try_into().expect("65535 at most"));
+    assert_eq!(read.holds, Holds::written(held_since, failures, number("held_seconds").unwrap_or(0)));
     let span = text("last_attempt_traceparent").as_deref().and_then(SpanContext::of_traceparent);
     assert_eq!(read.last_attempt, span);
     assert_eq!(read.redrive_generation, number("redrive_generation"));
@@ -243,7 +244,8 @@ const SPAN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
     let generation = (envelope.metadata.redrive_generation.unwrap_or(0) + 1).min(100);
     let attempt = envelope.metadata.last_attempt.map(|span| format!("\"{}\"", span.traceparent()));
-    let fresh = [None, None, None, None, None, Some(generation.to_string()), None, None, None, None, attempt];
+    let generation = Some(generation.to_string());
+    let fresh = [None, None, None, None, None, generation, None, None, None, None, None, attempt];
     check_splice(body, node, &fresh, &envelope.with_next_generation(CameBack::default()));
 
     let full = RetryMetadata {
@@ -254,6 +256,7 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         snooze_count: 100,
         redrive_generation: Some(100),
         held_since: Some(moment()),
+        outage_failures: 65_535,
         held_seconds: 1000,
         redrive_count: 1000,
         redrive_count_at_answer: 999,
@@ -270,6 +273,7 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         hundred.clone(),
         hundred,
         time.clone(),
+        Some("65535".to_owned()),
         most.clone(),
         most,
         Some("999".to_owned()),
@@ -288,13 +292,15 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         snooze_count: 0,
         redrive_generation: None,
         held_since: None,
+        outage_failures: 0,
         held_seconds: 0,
         redrive_count: 0,
         redrive_count_at_answer: 0,
         last_attempt: None,
         ..full
     };
-    let ours = [Some("0".to_owned()), time.clone(), time, None, None, None, None, None, None, None, None];
+    let ours =
+        [Some("0".to_owned()), time.clone(), time, None, None, None, None, None, None, None, None, None];
     check_splice(body, node, &ours, &envelope.with_retry_metadata(&least));
 }
 
