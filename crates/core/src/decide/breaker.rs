@@ -370,7 +370,7 @@ impl Breaker {
             reported_at: self.clock.moment(reported_at),
         };
         let share = self.target.evidence.share();
-        self.keys.entry(key, now).learn(report, share, &mut self.changes, now);
+        self.keys.entry(key, &self.target, now).learn(report, share, &mut self.changes, now);
     }
 
     /// Start of the outage, if the target or this key is down.
@@ -431,7 +431,7 @@ impl Breaker {
     fn circuit(&mut self, scope: Scope, key: Option<Key>, now: Moment) -> &mut Circuit {
         match scope {
             Scope::Target => &mut self.target,
-            Scope::Key => self.keys.entry(key, now),
+            Scope::Key => self.keys.entry(key, &self.target, now),
         }
     }
 
@@ -510,7 +510,7 @@ impl Breaker {
         let Permit { caller, began, .. } = *permit;
         let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
         let is_known = |circuit: &Circuit| circuit.is_older(began) || circuit.open_since().is_some();
-        if !is_first_call || is_known(&self.target) || is_known(self.keys.entry(key, now)) {
+        if !is_first_call || is_known(&self.target) || is_known(self.keys.entry(key, &self.target, now)) {
             return None;
         }
         self.count_in_run(key, now);
@@ -521,7 +521,7 @@ impl Breaker {
             return None;
         }
         let share = self.target.evidence.share();
-        let circuit = self.keys.entry(key, now);
+        let circuit = self.keys.entry(key, &self.target, now);
         circuit.count_failure(now);
         let outages = circuit.run;
         if !circuit.shows_outage(share, now) {

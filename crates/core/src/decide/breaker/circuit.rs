@@ -99,6 +99,11 @@ pub(super) const PROBE_SECONDS_MAX: f32 = 90.0;
 pub(super) const PROBE_SECONDS_MAX_OF_KEY: f32 = 600.0;
 
 impl Circuit {
+    /// The circuit of a key without any trouble so far. The target's last answer may have been to this key.
+    pub(super) fn for_key(target: &Self) -> Self {
+        Self { answered_at: target.answered_at, ..Self::default() }
+    }
+
     /// Decides on a call that no `Retry-After` forbids. Takes no token: [`Circuit::take_token`] does, once all circuits agree.
     pub(super) fn ask(&mut self, caller: Caller, reserve: Reserve, now: Moment) -> Verdict {
         let open = match &mut self.state {

@@ -47,7 +47,7 @@ impl Keys {
     }
 
     /// The key's circuit, closed at first.
-    pub(super) fn entry(&mut self, key: Option<Key>, now: Moment) -> &mut Circuit {
+    pub(super) fn entry(&mut self, key: Option<Key>, target: &Circuit, now: Moment) -> &mut Circuit {
         if self.0.len() >= KEYS_MAX && self.place(key).is_err() {
             self.drop_oldest();
         }
@@ -55,7 +55,7 @@ impl Keys {
             if self.0.len() == self.0.capacity() && self.0.len() >= KEYS_DROPPED {
                 self.0.reserve_exact(KEYS_DROPPED);
             }
-            self.0.insert(index, Entry { key, seen_at: now, circuit: Circuit::default() });
+            self.0.insert(index, Entry { key, seen_at: now, circuit: Circuit::for_key(target) });
             index
         });
         self.see(index, now)

@@ -261,6 +261,12 @@ mod keys {
         assert_eq!(answered.breaker.open_since(Some(Key::of("a"))), None);
         answered.breaker.learn(Some(Key::of("a")), outage(0.0), after(39.0), after(40.1));
         assert_eq!(answered.breaker.open_since(Some(Key::of("a"))), Some(after(0.0)));
+        // The last answer may have been to this key, which has no circuit before its first trouble.
+        let mut healthy = Environment::default();
+        healthy.call("a", Answer, 10.0).unwrap();
+        healthy.call("a", Fault, 20.0).unwrap();
+        healthy.breaker.learn(Some(Key::of("a")), outage(0.0), after(9.0), after(100.0));
+        assert_eq!(healthy.breaker.open_since(Some(Key::of("a"))), None);
         // Held before the target was found back.
         answered.call("a", Answer, 40.2).unwrap();
         answered.breaker.learn(Some(Key::of("a")), outage(0.0), after(40.0), after(100.0));
