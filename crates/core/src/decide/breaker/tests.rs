@@ -594,6 +594,20 @@ mod open {
         assert!(matches!(closed, Some(Change::Closed { probes: 0, .. })), "{closed:?}");
     }
 
+    /// Each key may have a limit of its own.
+    #[test]
+    fn no_probe_of_the_target_is_made_with_a_key_that_asked_for_a_delay() {
+        let mut environment = Environment::default();
+        for number in 0..10 {
+            environment.call(["a", "b"][number % 2], Fault, 0.0).unwrap();
+        }
+        let overdue = environment.breaker.call_overdue(caller("a", 1));
+        environment.breaker.record(overdue, Refusal(Some(Duration::from_secs(800))), after(0.5));
+        assert!(environment.is_held("a", 5.0));
+        let probed = environment.call("b", Answer, 5.0);
+        assert!(matches!(probed, Ok(Some(Change::Closed { .. }))), "{probed:?}");
+    }
+
     #[test]
     fn a_fault_that_opened_the_circuit_is_held_with_it_and_nothing_else() {
         let mut environment = Environment::default();
