@@ -6,10 +6,8 @@ mod picture;
 mod plot;
 mod tables;
 
-use redeliver_core::policy::Policy;
-use redeliver_sim::LoopError;
 use redeliver_sim::cost::Prices;
-use redeliver_sim::planner::{Forecast, Measurements, Scenario, run};
+use redeliver_sim::planner::Forecast;
 
 use crate::commands::run_args::progress_bar;
 pub use arguments::Arguments;
@@ -51,9 +49,7 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
             remark_on_policy(path, &policy);
         }
         let before = bar.position();
-        let measured = run(&policy, &scenario, &|settled| bar.set_position(before + settled))?;
-        let without = without_circuit_breaker(&policy, &scenario)?;
-        forecast.add(name, &policy, measured, without);
+        forecast.measure(name, &policy, &|settled| bar.set_position(before + settled))?;
     }
     bar.finish_and_clear();
     Ok(forecast)
@@ -64,14 +60,6 @@ fn prices(arguments: &Arguments) -> Result<Prices, FileError> {
         Some(path) => Prices::list_with(&read_text(path)?).map_err(|error| FileError::new(path, error)),
         None => Ok(Prices::list()),
     }
-}
-
-/// Runs a policy without its circuit breaker, if it has one.
-fn without_circuit_breaker(policy: &Policy, scenario: &Scenario) -> Result<Option<Measurements>, LoopError> {
-    if policy.circuit_breaker.is_none() {
-        return Ok(None);
-    }
-    run(&Policy { circuit_breaker: None, ..policy.clone() }, scenario, &|_| {}).map(Some)
 }
 
 fn print(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode, Failure> {

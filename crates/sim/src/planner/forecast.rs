@@ -6,11 +6,12 @@ use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
 use serde::Serialize;
 
-use super::run::{CircuitBreaker, Measurements};
+use super::run::{CircuitBreaker, Measurements, run};
 use super::scenario::Scenario;
 use super::schedule::Schedule;
 use super::survival::{HoldPlan, OUTAGES_SECONDS, Survival};
 use crate::cost::{Architecture, Bill, Prices};
+use crate::error::LoopError;
 use crate::number::float;
 
 /// Retries must fit into this share of the retention, as the stack checks it (`RETENTION_SHARE` in infra/lib/plan.ts).
@@ -94,14 +95,27 @@ impl Forecast {
         Self { scenario, prices, policies: Vec::new(), architecture, retention_seconds }
     }
 
-    /// Adds a policy, measured with and, if it has one, without its circuit breaker.
-    pub fn add(
+    /// Measures a policy and adds it: with and, if it has one, without its circuit breaker. Calls `progress` with the
+    /// number of messages that have come out of the first of these runs.
+    ///
+    /// # Errors
+    /// If the scenario cannot run to its end.
+    pub fn measure(
         &mut self,
         name: String,
         policy: &Policy,
-        measured: Measurements,
-        without: Option<Measurements>,
-    ) {
+        progress: &dyn Fn(u64),
+    ) -> Result<(), LoopError> {
+        let measured = run(policy, &self.scenario, progress)?;
+        let without = policy
+            .circuit_breaker
+            .is_some()
+            .then(|| run(&Policy { circuit_breaker: None, ..policy.clone() }, &self.scenario, &|_| {}));
+        self.add(name, policy, measured, without.transpose()?);
+        Ok(())
+    }
+
+    fn add(&mut self, name: String, policy: &Policy, measured: Measurements, without: Option<Measurements>) {
         let strategy = self.scenario.strategy;
         let schedule = Schedule::of(policy);
         let hold = HoldPlan::of(policy);
@@ -173,7 +187,6 @@ mod vectors;
 mod tests {
     use std::time::Duration;
 
-    use super::super::run::run;
     use super::super::scenario::TargetFault;
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use redeliver_core::policy::Policy;
 use redeliver_sim::cost::{Architecture, Prices};
-use redeliver_sim::planner::{Forecast, Scenario, run};
+use redeliver_sim::planner::{Forecast, Scenario};
 
 use redeliver_testing::browser::Scratch;
 
@@ -10,15 +10,9 @@ use redeliver_testing::browser::Scratch;
 fn page(policies: usize) -> String {
     let scenario = Scenario { messages: 50, capacity: Some(1), ..Scenario::default() };
     let policy = Policy::from_json(r#"{"max_attempts":20}"#).unwrap();
-    let measured = run(&policy, &scenario, &|_| {}).unwrap();
     let mut forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::list());
     for number in 0..policies {
-        forecast.add(
-            format!("a-policy-with-a-long-name-{number}"),
-            &policy,
-            measured.clone(),
-            Some(measured.clone()),
-        );
+        forecast.measure(format!("a-policy-with-a-long-name-{number}"), &policy, &|_| {}).unwrap();
     }
     super::of(&forecast)
 }
