@@ -10,6 +10,7 @@ mod forecast;
 mod inner_function;
 mod invocation_counter;
 mod load;
+mod plain_sqs;
 mod run;
 mod scenario;
 mod schedule;
@@ -20,10 +21,13 @@ mod timed_queue;
 mod times;
 
 pub use delays::{ByGroup, Delays, LongestDelays};
-pub use forecast::{Forecast, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, WorstCase};
+pub use forecast::{
+    Forecast, Outcome, PerMillion, PlainForecast, PolicyForecast, RETENTION_SHARE_MAX, WorstCase,
+};
 pub use inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunctionName, InnerLoad};
 pub use load::{AfterReturn, Load, Second, Wasted};
-pub use run::{CircuitBreaker, Measurements, run};
+pub use plain_sqs::PlainSqs;
+pub use run::{CircuitBreaker, Measurements, run, run_plain};
 pub use scenario::{FailedCall, Flap, Groups, Scenario, TARGET_TIMEOUT, TargetFault};
 pub use schedule::{Attempt, Schedule};
 pub use survival::{HoldPlan, Survival};

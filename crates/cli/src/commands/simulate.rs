@@ -41,7 +41,8 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
     let policies: Result<Vec<_>, _> =
         files.iter().map(|path| read_policy(*path, arguments.strategy.definition())).collect();
     let scenario = arguments.scenario()?;
-    let bar = progress_bar(scenario.messages * files.len() as u64);
+    let runs = files.len() + arguments.compare_plain.len();
+    let bar = progress_bar(scenario.messages * runs as u64);
     let mut forecast =
         Forecast::new(scenario, arguments.retention().as_secs(), arguments.architecture, prices);
     for ((path, policy), name) in files.iter().zip(policies?).zip(names_of(&files)) {
@@ -50,6 +51,10 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
         }
         let before = bar.position();
         forecast.measure(name, &policy, &|settled| bar.set_position(before + settled))?;
+    }
+    for plain in &arguments.compare_plain {
+        let before = bar.position();
+        forecast.measure_plain(*plain, &|settled| bar.set_position(before + settled))?;
     }
     bar.finish_and_clear();
     Ok(forecast)

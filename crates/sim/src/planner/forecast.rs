@@ -6,7 +6,8 @@ use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
 use serde::Serialize;
 
-use super::run::{CircuitBreaker, Measurements, run};
+use super::plain_sqs::PlainSqs;
+use super::run::{CircuitBreaker, Measurements, run, run_plain};
 use super::scenario::Scenario;
 use super::schedule::Schedule;
 use super::survival::{HoldPlan, OUTAGES_SECONDS, Survival};
@@ -26,6 +27,8 @@ pub struct Forecast {
     pub prices: Prices,
     /// In the order of the command line.
     pub policies: Vec<PolicyForecast>,
+    /// The same messages and target with plain SQS.
+    pub plain_sqs: Vec<PlainForecast>,
     #[serde(skip)]
     architecture: Architecture,
     #[serde(skip)]
@@ -48,6 +51,15 @@ pub struct PolicyForecast {
     pub without_circuit_breaker: Option<Outcome>,
     #[serde(skip)]
     pub hold: Option<HoldPlan>,
+}
+
+/// Plain SQS instead of redeliver.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlainForecast {
+    #[serde(flatten)]
+    pub plain: PlainSqs,
+    #[serde(flatten)]
+    pub outcome: Outcome,
 }
 
 /// The result of a run.
@@ -92,7 +104,14 @@ impl Forecast {
         architecture: Architecture,
         prices: Prices,
     ) -> Self {
-        Self { scenario, prices, policies: Vec::new(), architecture, retention_seconds }
+        Self {
+            scenario,
+            prices,
+            policies: Vec::new(),
+            plain_sqs: Vec::new(),
+            architecture,
+            retention_seconds,
+        }
     }
 
     /// Measures a policy and adds it: with and, if it has one, without its circuit breaker. Calls `progress` with the
@@ -112,6 +131,16 @@ impl Forecast {
             .is_some()
             .then(|| run(&Policy { circuit_breaker: None, ..policy.clone() }, &self.scenario, &|_| {}));
         self.add(name, policy, measured, without.transpose()?);
+        Ok(())
+    }
+
+    /// Measures plain SQS and adds it. Calls `progress` with the number of messages that have come out.
+    ///
+    /// # Errors
+    /// If the scenario cannot run to its end.
+    pub fn measure_plain(&mut self, plain: PlainSqs, progress: &dyn Fn(u64)) -> Result<(), LoopError> {
+        let outcome = self.outcome(run_plain(plain, &self.scenario, progress)?);
+        self.plain_sqs.push(PlainForecast { plain, outcome });
         Ok(())
     }
 

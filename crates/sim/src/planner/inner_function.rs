@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(found.function, InnerFunctionName::FinalDlqAnnotator);
         assert_eq!((found.backlog_max, found.possible_per_second), (12_050, 200));
         assert_eq!((found.wanted_per_second, found.inner_concurrency_needed), (202, 3));
-        assert_eq!((found.load.backlog(10..11), found.load.last_second()), (10_010, 60));
+        assert_eq!((found.load.backlog(10..11), found.load.last_second()), (10_110, 60));
         assert_eq!(bottleneck(12_000), None, "a minute's work is a burst");
     }
 }

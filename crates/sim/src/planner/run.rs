@@ -22,6 +22,7 @@ use super::environments::Environments;
 use super::inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunction, InnerLoads};
 use super::invocation_counter::{CountedFunction, Counter, HeldMessages, InvocationCounter};
 use super::load::{AfterReturn, Load, Wasted};
+use super::plain_sqs::{PlainFunction, PlainSqs};
 use super::scenario::{Groups, Scenario};
 use super::target::SimulatedTarget;
 use super::telemetry::Telemetry;
@@ -102,18 +103,38 @@ pub struct CircuitBreaker {
 /// # Errors
 /// If the scenario cannot run to its end.
 pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measurements, LoopError> {
-    let (mut measurements, loads) = run_once(policy, scenario, progress)?;
+    let handling = Handling::Redeliver(policy);
+    let (mut measurements, loads) = run_once(handling, scenario, progress)?;
     if loads.back_up(scenario.inner_concurrency, &scenario.times) {
         let unlimited = Scenario { inner_concurrency: INNER_CONCURRENCY_MAX, ..*scenario };
-        let (Measurements { drain_seconds, .. }, kept_up) = run_once(policy, &unlimited, &|_| {})?;
+        let (Measurements { drain_seconds, .. }, kept_up) = run_once(handling, &unlimited, &|_| {})?;
         measurements.bottleneck =
             loads.bottleneck(scenario.inner_concurrency, &scenario.times, &kept_up, drain_seconds);
     }
     Ok(measurements)
 }
 
+/// Runs a scenario with plain SQS instead of redeliver. Calls `progress` with the number of messages that have come out.
+///
+/// # Errors
+/// If the scenario cannot run to its end.
+pub fn run_plain(
+    plain: PlainSqs,
+    scenario: &Scenario,
+    progress: &dyn Fn(u64),
+) -> Result<Measurements, LoopError> {
+    run_once(Handling::Plain(plain), scenario, progress).map(|(measurements, _)| measurements)
+}
+
+/// The handling of failed messages.
+#[derive(Clone, Copy)]
+enum Handling<'a> {
+    Redeliver(&'a Policy),
+    Plain(PlainSqs),
+}
+
 fn run_once(
-    policy: &Policy,
+    handling: Handling<'_>,
     scenario: &Scenario,
     progress: &dyn Fn(u64),
 ) -> Result<(Measurements, InnerLoads), LoopError> {
@@ -122,14 +143,14 @@ fn run_once(
     let (counters, sends) = (Counters::default(), scenario.sends());
     let (start, counters_of_run) = (clock.now(), &counters);
     let simulation =
-        Simulation { policy, scenario, sends: &sends, clock: &clock, start, counters: counters_of_run };
+        Simulation { handling, scenario, sends: &sends, clock: &clock, start, counters: counters_of_run };
     let measurements = futures_executor::block_on(clock.run(simulation.run(&sqs, progress)))??;
     Ok((measurements, counters.inner))
 }
 
 #[derive(Clone, Copy)]
 struct Simulation<'a> {
-    policy: &'a Policy,
+    handling: Handling<'a>,
     scenario: &'a Scenario,
     /// The moments of the sends.
     sends: &'a [Duration],
@@ -155,11 +176,15 @@ struct Counters {
 
 impl<'a> Simulation<'a> {
     async fn run(self, sqs: &EmbeddedSqs, progress: &dyn Fn(u64)) -> Result<Measurements, LoopError> {
-        let Self { policy, scenario, sends, clock, start, counters } = self;
+        let Self { handling, scenario, sends, clock, start, counters } = self;
         let Scenario { strategy, batching, seed, times, .. } = *scenario;
-        let topology = Topology::create(sqs, "simulated", strategy, policy.max_attempts, batching)
-            .await
-            .map_err(LoopError::sqs("creating the queues"))?;
+        let topology = match handling {
+            Handling::Redeliver(policy) => {
+                Topology::create(sqs, "simulated", strategy, policy.max_attempts, batching).await
+            }
+            Handling::Plain(plain) => plain.topology(sqs, scenario).await,
+        };
+        let topology = topology.map_err(LoopError::sqs("creating the queues"))?;
         lock(&counters.tracker).expect(scenario.messages);
         let rate = scenario.fault.failure_rate().unwrap_or(0.0);
         let built_in = BuiltInTarget::new(Failures { rate, seed, ..Failures::default() });
@@ -178,25 +203,52 @@ impl<'a> Simulation<'a> {
             original_body: |body| body,
         };
         let queues = topology.of_functions();
-        let timed = queues.map(|queue| TimedQueue {
-            queue: queue.clone(),
-            clock: clock.clone(),
-            request: times.request,
-        });
-        let functions = self.functions(sqs, &timed, target);
         let mut no_output = std::io::sink();
-        try_join!(self.produce(&engine), engine.run(&functions, &mut no_output, pending()))?;
+        let running = async {
+            match handling {
+                Handling::Redeliver(policy) => {
+                    let timed = queues.map(|queue| TimedQueue {
+                        queue: queue.clone(),
+                        clock: clock.clone(),
+                        request: times.request,
+                    });
+                    let functions = self.functions(policy, sqs, &timed, target);
+                    engine.run(&functions, &mut no_output, pending()).await
+                }
+                Handling::Plain(_) => {
+                    engine.run(&self.plain_functions(target), &mut no_output, pending()).await
+                }
+            }
+        };
+        try_join!(self.produce(&engine), running)?;
         let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
         Ok(self.measurements(waiting, counters.usage(&topology, &queues)))
     }
 
+    fn plain_functions(
+        self,
+        target: SimulatedTarget<'a>,
+    ) -> Functions<impl Function, PlainFunction<'a>, PlainFunction<'a>> {
+        let Self { scenario, clock, counters, .. } = self;
+        let environments =
+            Environments::new(scenario.times.cold_start, clock, &counters.environments, move || {
+                PlainFunction(target)
+            });
+        Functions {
+            on_source: self.counted(environments),
+            failed_message_processor: None,
+            final_dlq_annotator: PlainFunction(target),
+        }
+    }
+
     fn functions(
         self,
+        policy: &'a Policy,
         sqs: &'a EmbeddedSqs,
         queues: &Topology<TimedQueue>,
         target: SimulatedTarget<'a>,
     ) -> Functions<impl Function, impl Function, impl Function> {
-        let Self { policy, scenario, clock, counters, start, .. } = self;
+        let Self { scenario, clock, counters, start, .. } = self;
         let observer =
             move || counters.telemetry.environment_observer(clock, start, &counters.load, &counters.held);
         let schema = MessageSchema::default;
@@ -258,7 +310,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn measurements(self, waiting: u64, usage: Usage) -> Measurements {
-        let Self { policy, scenario, sends, counters, start, .. } = self;
+        let Self { handling, scenario, sends, counters, start, .. } = self;
         let tracker = lock(&counters.tracker);
         // Copies of messages that have come out may be waiting, too: they do not count.
         let waiting = waiting.min(tracker.missing());
@@ -270,6 +322,7 @@ impl<'a> Simulation<'a> {
         let events = counters.telemetry.events.counts();
         let load = std::mem::take(&mut *lock(&counters.load));
         let delays = lock(&counters.delays);
+        let has_breaker = matches!(handling, Handling::Redeliver(policy) if policy.circuit_breaker.is_some());
         Measurements {
             sent: tracker.total_sent(),
             processed: tracker.total_processed(),
@@ -280,7 +333,7 @@ impl<'a> Simulation<'a> {
             hops: events.hops,
             calls: load.calls(),
             wasted: load.wasted,
-            circuit_breaker: policy.circuit_breaker.as_ref().map(|_| CircuitBreaker {
+            circuit_breaker: has_breaker.then(|| CircuitBreaker {
                 held_messages: counters.held.count(),
                 holds: events.holds,
                 openings: events.openings,

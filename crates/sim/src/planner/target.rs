@@ -51,7 +51,7 @@ impl Handler for SimulatedTarget<'_> {
 }
 
 impl SimulatedTarget<'_> {
-    async fn call(&self, message: &Message<'_>, group: Option<&str>) -> Result<(), HandlerError> {
+    pub(super) async fn call(&self, message: &Message<'_>, group: Option<&str>) -> Result<(), HandlerError> {
         let Self { scenario, sends, .. } = *self;
         let Data { number } = message.data()?;
         let meets_fault = scenario.meets_fault(group);

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::Batching;
 use redeliver_sim::cost::Architecture;
-use redeliver_sim::planner::{FailedCall, Flap, Groups, INNER_CONCURRENCY_MAX, Scenario, TargetFault, Times};
+use redeliver_sim::planner::{
+    FailedCall, Flap, Groups, INNER_CONCURRENCY_MAX, PlainSqs, Scenario, TargetFault, Times,
+};
 
 use crate::commands::run_args::{probability, strategies};
 use redeliver_operator::terminal::output::Printing;
@@ -24,6 +27,8 @@ const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
 const GROUPS_MAX: u32 = 1_000_000;
 /// "Amazon SQS message quotas": 60 s to 14 days.
 const RETENTION: RangeInclusive<u64> = MINUTE..=14 * DAY;
+/// Lambda refuses a visibility timeout below that of its function, 60 s; SQS one above 12 hours.
+const VISIBILITY: RangeInclusive<u64> = MINUTE..=12 * HOUR;
 /// `MaximumBatchingWindowInSeconds` ("CreateEventSourceMapping", AWS Lambda API Reference).
 const WINDOW: RangeInclusive<u64> = 0..=300;
 
@@ -40,6 +45,8 @@ Examples:
   redeliver simulate --policy policy.json --outage 30m --capacity 500 \\
     --messages 100000 --plot outage.svg
   redeliver simulate --policy policy.json --compare other.json --plot both.html
+  redeliver simulate --outage 3h --arrival-rate 1 --messages 10800 \
+    --compare-plain 180s,5 --compare-plain 900s,100
   redeliver simulate --policy policy.json --failure-rate 0.05 --over 1h
   redeliver simulate --policy policy.json --flap 20s,20s --capacity 500
   redeliver simulate --policy policy.json --outage 10m --hang
@@ -75,6 +82,10 @@ pub struct Arguments {
     /// Another policy to compare with, in the tables and in the picture; up to five times
     #[arg(long, value_name = "FILE", num_args = 1)]
     pub compare: Vec<PathBuf>,
+    /// Plain SQS to compare with: a source queue with this visibility timeout and maxReceiveCount, a DLQ, and partial batch
+    /// responses, such as 180s,5; may be repeated
+    #[arg(long, value_name = "VISIBILITY,RECEIVES", num_args = 1, value_parser = plain_sqs)]
+    pub compare_plain: Vec<PlainSqs>,
     /// The strategy for failed messages
     #[arg(long, value_parser = strategies([Strategy::DelayedResend, Strategy::DirectResend, Strategy::Ordered]), default_value_t)]
     pub strategy: Strategy,
@@ -154,6 +165,15 @@ fn architectures() -> impl TypedValueParser<Value = Architecture> {
         .map(|name| if name == "arm64" { Architecture::Arm64 } else { Architecture::X86_64 })
 }
 
+fn plain_sqs(text: &str) -> Result<PlainSqs, String> {
+    let (visibility, receives) = text
+        .split_once(',')
+        .ok_or("a visibility timeout, a comma and a number of receives, such as 180s,5")?;
+    let visibility = seconds(VISIBILITY)(visibility)?.as_secs();
+    let visibility = VisibilitySeconds::new(visibility).ok_or("at most 12h")?;
+    Ok(PlainSqs { visibility, receives: number(1..=1000_u16)(receives)? })
+}
+
 fn flap(text: &str) -> Result<Flap, String> {
     let (up, down) = text.split_once(',').ok_or("two spans with a comma between them, such as 20s,20s")?;
     let span = seconds(SPAN);
@@ -195,6 +215,13 @@ impl Arguments {
         if is_fifo && !self.batching_window.is_zero() {
             return Err(UsageError::new(format!(
                 "--batching-window: leave it out with --strategy {}, since Lambda has no batching window for FIFO queues",
+                self.strategy
+            ))
+            .into());
+        }
+        if is_fifo && !self.compare_plain.is_empty() {
+            return Err(UsageError::new(format!(
+                "--compare-plain: leave it out with --strategy {}, since plain FIFO queues are not simulated",
                 self.strategy
             ))
             .into());
@@ -245,6 +272,9 @@ mod tests {
         assert_eq!(seconds(RETENTION)("15d").unwrap_err(), "whole seconds from 1m to 14d");
         assert_eq!(flap("20s").unwrap_err(), "two spans with a comma between them, such as 20s,20s");
         assert_eq!(flap("0s,20s").unwrap_err(), "whole seconds from 1s to 30d");
+        assert_eq!(plain_sqs("180s,5").map(|plain| plain.to_string()), Ok("SQS 180s,5".to_owned()));
+        assert_eq!(plain_sqs("30s,5").unwrap_err(), "whole seconds from 1m to 12h");
+        assert!(plain_sqs("180s").unwrap_err().starts_with("a visibility timeout, a comma"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The forecast as tables, for a terminal and for a page.
 
+mod plain;
 mod section;
 mod text;
 
@@ -120,6 +121,7 @@ pub(super) fn sections(forecast: &Forecast) -> Vec<Section> {
     (forecast.policies.len() > 1)
         .then(|| comparison(forecast))
         .into_iter()
+        .chain(plain::section(forecast))
         .chain([
             schedule(forecast),
             survival(forecast),

@@ -15,11 +15,12 @@ const FAILED: &str = "s5";
 const WITHOUT: &str = "s2";
 const HELD: &str = "s3";
 
-/// One figure for each policy, all with the same axes.
+/// One figure for each policy and each plain queue, all with the same axes.
 pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
     let policies = &forecast.policies;
     let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);
-    let loads = || own().chain(policies.iter().filter_map(without));
+    let plain = || forecast.plain_sqs.iter().map(|plain| &plain.outcome.measured.load);
+    let loads = || own().chain(policies.iter().filter_map(without)).chain(plain());
     let end = end(forecast);
     let calls = loads().map(|load| load.busiest(0..end).calls).max().unwrap_or(1);
     let holds = own().map(|load| load.most_holds(0..end)).max().unwrap_or(0);
@@ -54,16 +55,15 @@ pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
         1 => what.to_owned(),
         _ => format!("{what}, the busiest of each {width} s"),
     };
-    let figure = |policy: &PolicyForecast| {
+    let figure = |name: &str, load: &Load, without: Option<&Load>| {
         let stairs = |height: &dyn Fn(Range<u64>) -> u64| outline(end, |range| float(height(range)));
-        let load = &policy.outcome.measured.load;
         let drawn = html! {
             @for down in &down_times {
                 (plot.rectangle("down", (float(down.start.min(end)), 0.0), (float(down.end.min(end)), plot.y.to)))
             }
             (plot.area(FAILED, stairs(&|range| load.busiest(range).calls)))
             (plot.area(SUCCEEDED, stairs(&|range| load.busiest(range).succeeded)))
-            @if let Some(without) = without(policy) {
+            @if let Some(without) = without {
                 (plot.line(&format!("{WITHOUT} thin"), stairs(&|range| without.busiest(range).calls)))
             }
             @if holds > 0 { (plot.line(&format!("{HELD} thin"), stairs(&|range| load.most_holds(range)))) }
@@ -75,15 +75,20 @@ pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
             }
         };
         let below = format!("time since the first message, {unit}");
-        plot.figure(format!("Load on the target: {}", policy.name), note.clone(), &drawn, &below, &legend)
+        plot.figure(format!("Load on the target: {name}"), note.clone(), &drawn, &below, &legend)
     };
-    policies.iter().map(figure).collect()
+    let of_policies =
+        policies.iter().zip(own()).map(|(policy, load)| figure(&policy.name, load, without(policy)));
+    let of_plain = forecast.plain_sqs.iter().zip(plain());
+    let of_plain = of_plain.map(|(one, load)| figure(&one.plain.to_string(), load, None));
+    of_policies.chain(of_plain).collect()
 }
 
 /// The end of the time axis, in seconds since the first message.
 pub(super) fn end(forecast: &Forecast) -> u64 {
     let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);
-    let loads = own().chain(forecast.policies.iter().filter_map(without));
+    let plain = forecast.plain_sqs.iter().map(|plain| &plain.outcome.measured.load);
+    let loads = own().chain(forecast.policies.iter().filter_map(without)).chain(plain);
     let bottlenecks = forecast.outcomes().filter_map(|outcome| outcome.measured.bottleneck.as_ref());
     let last_seconds = loads.map(Load::last_second).chain(bottlenecks.map(|one| one.load.last_second()));
     let last = last_seconds.map(|second| second + 1).max().unwrap_or(1);

@@ -1,0 +1,128 @@
+//! Plain SQS beside the policies, and when it is enough.
+
+use std::cmp::Ordering;
+
+use redeliver_sim::planner::{Delays, Forecast, Outcome, PlainForecast, PolicyForecast};
+
+use super::best_first;
+use super::section::{Section, dollars, rounded_span};
+use redeliver_operator::terminal::escape::escaped;
+use redeliver_operator::terminal::units::{grouped, span};
+
+/// A row for each policy and each plain queue; `None` if there is no plain queue.
+pub(super) fn section(forecast: &Forecast) -> Option<Section> {
+    let policies = forecast.policies.iter().map(|policy| row(escaped(&policy.name), &policy.outcome));
+    let plain = forecast.plain_sqs.iter().map(|plain| row(plain.plain.to_string(), &plain.outcome));
+    let rows = policies.chain(plain).collect();
+    let columns = ["", "dead", "wasted", "done after", "dollars a million", "median", "p90", "p99"];
+    let best = *best_first(forecast).first()?;
+    let sentences: Vec<_> = forecast.plain_sqs.iter().map(|plain| sentence(best, plain)).collect();
+    (!sentences.is_empty()).then(|| Section {
+        title: "Plain SQS with the same messages and target, measured".to_owned(),
+        names: 1,
+        columns: columns.map(str::to_owned).to_vec(),
+        rows,
+        note: Some(sentences.join("\n")),
+    })
+}
+
+fn row(name: String, outcome: &Outcome) -> Vec<String> {
+    let measured = &outcome.measured;
+    let delays = measured.delay_seconds.map(|Delays { p50, p90, p99, .. }| [p50, p90, p99]);
+    let delays = delays.map_or([(); 3].map(|()| "–".to_owned()), |each| each.map(rounded_span));
+    let [dead, wasted] = [measured.dead_lettered.values().sum(), measured.wasted.total()].map(grouped);
+    let done = span(measured.drain_seconds);
+    let price = dollars(outcome.per_million.total_dollars);
+    [name, dead, wasted, done, price].into_iter().chain(delays).collect()
+}
+
+/// The comparison of a plain queue with a policy: it is enough if it leaves no more messages unprocessed.
+fn sentence(policy: &PolicyForecast, plain: &PlainForecast) -> String {
+    let [own, other] = [&policy.outcome, &plain.outcome];
+    let [kept, lost] = [own, other].map(|outcome| outcome.measured.unprocessed());
+    let (name, policy) = (plain.plain, escaped(&policy.name));
+    if lost > kept {
+        let [kept, lost, sent] = [kept, lost, other.measured.sent].map(grouped);
+        return format!(
+            "{name} is not enough here: it does not process {lost} of {sent} messages; {policy} does not process {kept}."
+        );
+    }
+    let price = other.per_million.total_dollars - own.per_million.total_dollars;
+    let price = format!("{} {}", dollars(price.abs()), if price < 0.0 { "less" } else { "more" });
+    let difference = |[own, other]: [u64; 2], shown: fn(u64) -> String, [more, less, same]: [&str; 3]| {
+        let by = shown(own.abs_diff(other));
+        match other.cmp(&own) {
+            Ordering::Greater => format!("{by} {more}"),
+            Ordering::Less => format!("{by} {less}"),
+            Ordering::Equal => same.to_owned(),
+        }
+    };
+    let wasted = [own, other].map(|outcome| outcome.measured.wasted.total());
+    let done = [own, other].map(|outcome| outcome.measured.drain_seconds);
+    let result = if lost == 0 { "loses nothing" } else { "loses no more" };
+    format!(
+        "{name} is enough here: it {result}, costs {price} a million than {policy}, wastes {} calls of the target, and is \
+         done {}.",
+        difference(wasted, grouped, ["more", "fewer", "as many"]),
+        difference(done, span, ["later", "sooner", "as soon"]),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redeliver_core::limits::VisibilitySeconds;
+    use redeliver_core::policy::Policy;
+    use redeliver_sim::cost::{Architecture, Prices};
+    use redeliver_sim::planner::{PlainSqs, Scenario, TargetFault};
+
+    use super::*;
+
+    /// The sentences about plain SQS beside twenty retries within twenty minutes, in an outage of this length.
+    fn note(outage: u64) -> Vec<String> {
+        let policy = r#"{"max_attempts":20,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+        let outage = Duration::from_secs(outage);
+        let scenario = Scenario {
+            messages: 60,
+            fault: TargetFault::Outage(outage),
+            over: outage,
+            ..Scenario::default()
+        };
+        let mut forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::list());
+        forecast.measure("retries".to_owned(), &Policy::from_json(policy).unwrap(), &|_| {}).unwrap();
+        for (visibility, receives) in [(180, 2), (900, 100)] {
+            let visibility = VisibilitySeconds::new(visibility).unwrap();
+            forecast.measure_plain(PlainSqs { visibility, receives }, &|_| {}).unwrap();
+        }
+        let section = section(&forecast).unwrap();
+        assert_eq!(
+            section.rows.iter().map(|row| &row[0]).collect::<Vec<_>>(),
+            ["retries", "SQS 180s,2", "SQS 900s,100"]
+        );
+        section.note.unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn plain_sqs_is_enough_if_it_loses_no_more() {
+        assert_eq!(
+            note(60),
+            [
+                "SQS 180s,2 is enough here: it loses nothing, costs $3.56 less a million than retries, wastes as many calls of the \
+                 target, and is done 2m later.",
+                "SQS 900s,100 is enough here: it loses nothing, costs $3.54 less a million than retries, wastes as many calls of \
+                 the target, and is done 14m later."
+            ]
+        );
+    }
+
+    #[test]
+    fn plain_sqs_that_loses_more_is_not_enough() {
+        let [few, many] = &note(900)[..] else { panic!("a sentence each") };
+        assert_eq!(
+            few,
+            "SQS 180s,2 is not enough here: it does not process 49 of 60 messages; retries does not process 0."
+        );
+        assert!(many.starts_with("SQS 900s,100 is enough here: it loses nothing, costs "), "{many}");
+    }
+}

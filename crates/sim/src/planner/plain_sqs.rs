@@ -1,0 +1,134 @@
+//! Plain SQS, to compare with: a source queue with a visibility timeout, a `maxReceiveCount` and a dead-letter queue, and
+//! a function that calls the target for each record of its batch and answers with partial batch responses.
+
+use std::fmt::{self, Display, Formatter};
+
+use futures_util::future::join_all;
+use redeliver_core::handler::{Form, Message};
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::origin::Resenders;
+use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
+use redeliver_core::ports::{EntryError, Function, Queue as _, QueueService, QueueSettings, Redrive};
+use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs};
+use serde::Serialize;
+
+use super::scenario::Scenario;
+use super::target::SimulatedTarget;
+use crate::topology::Topology;
+use crate::tracker::message_id;
+
+/// The settings of a plain queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PlainSqs {
+    #[serde(rename = "visibility_seconds")]
+    pub visibility: VisibilitySeconds,
+    /// `maxReceiveCount`.
+    pub receives: u16,
+}
+
+/// Its name in tables and pictures.
+impl Display for PlainSqs {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        write!(formatter, "SQS {}s,{}", self.visibility.get(), self.receives)
+    }
+}
+
+impl PlainSqs {
+    /// The queues: nothing is ever sent to the annotation queue, and the final DLQ is the source queue's own.
+    pub(super) async fn topology(
+        self,
+        sqs: &EmbeddedSqs,
+        scenario: &Scenario,
+    ) -> Result<Topology<EmbeddedQueue>, EntryError> {
+        let retention = scenario.strategy.definition().source_retention();
+        let settings = QueueSettings { retention, ..QueueSettings::default() };
+        let final_dlq = sqs.create_queue("plain-dlq", &settings).await?;
+        let annotation = sqs.create_queue("plain-unused", &settings).await?;
+        let redrive =
+            Some(Redrive { target_arn: final_dlq.arn().to_owned(), max_receive_count: self.receives });
+        let settings = QueueSettings { visibility: self.visibility, redrive, ..settings };
+        Ok(Topology {
+            retry_loop: scenario.strategy.into(),
+            batching: scenario.batching,
+            resenders: Resenders::default(),
+            source: sqs.create_queue("plain", &settings).await?,
+            intermediate: None,
+            source_dlq: None,
+            annotation,
+            final_dlq,
+        })
+    }
+}
+
+/// The function of a team without redeliver. It calls the target for all records at once.
+pub(super) struct PlainFunction<'a>(pub(super) SimulatedTarget<'a>);
+
+impl Function for PlainFunction<'_> {
+    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        let calls = records.into_iter().map(|record| async {
+            let message = Message {
+                body: &record.body,
+                message_id: &message_id(&record.body)?,
+                form: &Form::Envelope,
+                retry_attempt: record.receive_count.saturating_sub(1),
+                redrive_generation: 0,
+                held_seconds: 0,
+                attributes: &record.attributes,
+            };
+            self.0.call(&message, record.message_group_id.as_deref()).await.ok()?;
+            Some(record.into_receipt().confirm())
+        });
+        join_all(calls).await.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redeliver_core::policy::Policy;
+
+    use super::*;
+    use crate::planner::{Measurements, TargetFault, Times, run, run_plain};
+
+    fn sixty_messages_and_an_outage(seconds: u64) -> Scenario {
+        Scenario {
+            messages: 60,
+            fault: TargetFault::Outage(Duration::from_secs(seconds)),
+            over: Duration::from_secs(60),
+            times: Times::NONE,
+            ..Scenario::default()
+        }
+    }
+
+    fn plain(receives: u16, scenario: &Scenario) -> Measurements {
+        let visibility = VisibilitySeconds::new(180).unwrap();
+        run_plain(PlainSqs { visibility, receives }, scenario, &|_| {}).unwrap()
+    }
+
+    #[test]
+    fn a_failed_message_comes_back_after_the_visibility_timeout() {
+        let measured = plain(5, &sixty_messages_and_an_outage(30));
+        // Those of the first half minute, once each.
+        assert_eq!((measured.processed, measured.wasted.while_down, measured.calls), (60, 30, 90));
+        assert_eq!(measured.delay_seconds.map(|delays| (delays.p50, delays.max)), Some((0.0, 180.0)));
+        // A send and a delete each, and a receive for each of 90 calls.
+        assert_eq!((measured.usage.sqs_requests, measured.usage.invocations.count), (210.0, 90.0));
+        assert_eq!(measured.circuit_breaker, None);
+    }
+
+    #[test]
+    fn the_receive_after_the_last_one_moves_it_to_the_dead_letter_queue() {
+        let measured = plain(2, &sixty_messages_and_an_outage(3600));
+        assert_eq!((measured.processed, measured.unprocessed(), measured.calls), (0, 60, 120));
+        assert_eq!(measured.dead_lettered.values().sum::<u64>(), 60);
+    }
+
+    #[test]
+    fn both_meet_the_same_sends_and_the_same_target() {
+        let scenario = Scenario { times: Times::default(), ..sixty_messages_and_an_outage(0) };
+        let delays = [run(&Policy::default(), &scenario, &|_| {}).unwrap(), plain(5, &scenario)]
+            .map(|measured| measured.delay_seconds);
+        assert_eq!(delays[0], delays[1]);
+    }
+}
