@@ -10,6 +10,7 @@ use redeliver_core::policy::{Backoff, Jitter, Policy, PolicyError};
 use crate::files::FileError;
 use crate::message_file::{Form, SeenIds, named, open, unreadable};
 use crate::terminal::stderr;
+use crate::terminal::units::span;
 
 /// A file and its findings.
 #[derive(Debug)]
@@ -42,6 +43,14 @@ pub fn check_policy(path: &Path, text: &str) -> Checked {
     match Policy::from_json(text) {
         Ok(policy) => {
             remark_on_policy(path, &policy);
+            if let Some(Evidence { attempts_seconds, interval_seconds }) = Evidence::for_policy(&policy) {
+                stderr::remark(format_args!(
+                    "{}: {THIN_TRAFFIC}: with less than one message in {}, the attempts, which last about {}, are over before",
+                    path.display(),
+                    span(interval_seconds),
+                    span(attempts_seconds)
+                ));
+            }
             Checked::whole(path, None::<String>)
         }
         Err(PolicyError::Refused(violations)) => Checked::whole(path, &violations),
@@ -61,6 +70,35 @@ pub fn remark_on_policy(path: &Path, policy: &Policy) {
     }
     if let Some(sentence) = full_jitter(policy) {
         stderr::remark(format_args!("{}: {sentence}", path.display()));
+    }
+}
+
+/// Messages whose first calls must fail before errors that may be their own fault show an outage
+/// (`core::decide::breaker`).
+const FIRST_FAILURES: u64 = 10;
+
+/// What thin traffic costs a policy: the half of a sentence that `check` and `simulate` have in common.
+pub const THIN_TRAFFIC: &str =
+    "500, timeouts and function errors spend attempts until the first calls of ten messages have failed";
+
+/// The time that a policy's attempts give the evidence of an outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// From the first call until the last retry, on average.
+    pub attempts_seconds: u64,
+    /// With messages further apart the attempts are over before the evidence is there.
+    pub interval_seconds: u64,
+}
+
+impl Evidence {
+    /// `None` if nothing depends on it: without retries, or without a circuit breaker.
+    #[must_use]
+    pub fn for_policy(policy: &Policy) -> Option<Self> {
+        policy.circuit_breaker.as_ref().filter(|_| policy.max_attempts > 0 && no_retry(policy).is_none())?;
+        let bounds = (1..=policy.max_attempts).map(|attempt| bounds(policy, attempt).into_inner());
+        let twice = bounds.map(|(low, high)| u64::from(low.get()) + u64::from(high.get())).sum::<u64>();
+        let attempts_seconds = (twice / 2).min(policy.max_age_seconds.map_or(u64::MAX, u64::from));
+        Some(Self { attempts_seconds, interval_seconds: attempts_seconds / FIRST_FAILURES })
     }
 }
 
@@ -139,6 +177,23 @@ mod tests {
         let none_wanted = r#"{"max_attempts":0,"max_age_seconds":60}"#;
         assert_eq!(super::no_retry(&Policy::from_json(none_wanted).unwrap()), None);
     }
+
+    /// A thin queue's messages would otherwise die in an outage that a busy queue survives, and nobody would know before.
+    #[test]
+    fn attempts_give_ten_first_calls_the_time_that_they_last() {
+        let evidence = |policy| {
+            let evidence = Evidence::for_policy(&Policy::from_json(policy).unwrap());
+            evidence.map(|evidence| (evidence.attempts_seconds, evidence.interval_seconds))
+        };
+        // Five delays of 0 to 900 s.
+        assert_eq!(evidence("{}"), Some((2250, 225)));
+        assert_eq!(evidence(r#"{"max_age_seconds":600}"#), Some((600, 60)));
+        assert_eq!(
+            (evidence(r#"{"circuit_breaker":false}"#), evidence(r#"{"max_attempts":0}"#)),
+            (None, None)
+        );
+    }
+
     #[test]
     fn delays_that_read_as_exact_and_are_spread_are_told() {
         let told = |backoff: &str| {

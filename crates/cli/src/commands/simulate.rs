@@ -6,18 +6,19 @@ mod picture;
 mod plot;
 mod tables;
 
+use redeliver_core::policy::Policy;
 use redeliver_sim::cost::Prices;
-use redeliver_sim::planner::Forecast;
+use redeliver_sim::planner::{Forecast, Scenario};
 
 use crate::commands::run_args::progress_bar;
 pub use arguments::Arguments;
 use arguments::names_of;
 use picture::Picture;
 use plot::POLICIES_MAX;
-use redeliver_operator::check::remark_on_policy;
+use redeliver_operator::check::{Evidence, THIN_TRAFFIC, remark_on_policy};
 use redeliver_operator::files::{FileError, read_policy, read_text};
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::terminal::units::counted;
+use redeliver_operator::terminal::units::{counted, grouped, span};
 use redeliver_operator::{ExitCode, Failure, UsageError};
 
 /// Prints the forecast for each policy, and draws it.
@@ -42,6 +43,7 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
         files.iter().map(|path| read_policy(*path, arguments.strategy.definition())).collect();
     let scenario = arguments.scenario()?;
     let runs = files.len() + arguments.compare_plain.len();
+    remark_on_capacity(&scenario);
     let bar = progress_bar(scenario.messages * runs as u64);
     let mut forecast =
         Forecast::new(scenario, arguments.retention().as_secs(), arguments.architecture, prices);
@@ -49,6 +51,7 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
         if let Some(path) = path {
             remark_on_policy(path, &policy);
         }
+        remark_on_thin_traffic(&name, &policy, &scenario);
         let before = bar.position();
         forecast.measure(name, &policy, &|settled| bar.set_position(before + settled))?;
     }
@@ -58,6 +61,50 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
     }
     bar.finish_and_clear();
     Ok(forecast)
+}
+
+/// The lowest rate of an environment's circuit breaker: one call in 20 s (`RATE_MIN` in core/src/decide/breaker/rate.rs).
+const LOWEST_RATE_SECONDS: u32 = 20;
+
+/// Warns of more environments than the target's capacity bears.
+fn remark_on_capacity(scenario: &Scenario) {
+    if let Some(sentence) = too_many_environments(scenario) {
+        stderr::warning(sentence);
+    }
+}
+
+fn too_many_environments(scenario: &Scenario) -> Option<String> {
+    let capacity = scenario.capacity?;
+    let most = capacity.saturating_mul(LOWEST_RATE_SECONDS);
+    (u32::from(scenario.max_concurrency) > most).then(|| {
+        format!(
+            "--capacity {capacity}: each of {} environments makes at least one call in {LOWEST_RATE_SECONDS} s, together more \
+             than the target takes; use a --max-concurrency of at most {most}",
+            grouped(scenario.max_concurrency.into())
+        )
+    })
+}
+
+/// Warns of attempts that are over before the outage is known.
+fn remark_on_thin_traffic(name: &str, policy: &Policy, scenario: &Scenario) {
+    if let Some(sentence) = thin_traffic(policy, scenario) {
+        stderr::warning(format_args!("{name}: {sentence}"));
+    }
+}
+
+fn thin_traffic(policy: &Policy, scenario: &Scenario) -> Option<String> {
+    let Evidence { attempts_seconds, interval_seconds } = Evidence::for_policy(policy)?;
+    let outage = scenario.fault.outage_seconds()?;
+    let interval = scenario.over.as_secs() / scenario.messages;
+    (interval > interval_seconds && outage > attempts_seconds).then(|| {
+        format!(
+            "{THIN_TRAFFIC}: at one message in {} the attempts, which last about {}, are over before, and an outage of {} with \
+             such errors kills messages",
+            span(interval),
+            span(attempts_seconds),
+            span(outage)
+        )
+    })
 }
 
 fn prices(arguments: &Arguments) -> Result<Prices, FileError> {
@@ -77,4 +124,46 @@ fn print(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode, Failure
     let lost = counted(lost, "message");
     stderr::error(format_args!("{lost} did not come out before a queue's retention ended"));
     Ok(ExitCode::Found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redeliver_sim::planner::TargetFault;
+
+    use super::*;
+
+    #[test]
+    fn environments_above_twenty_times_the_capacity_are_warned_of() {
+        let sentence = |max_concurrency, capacity| {
+            too_many_environments(&Scenario { max_concurrency, capacity, ..Scenario::default() })
+        };
+        assert_eq!(
+            sentence(1000, Some(25)).unwrap(),
+            "--capacity 25: each of 1,000 environments makes at least one call in 20 s, together more than the target takes; \
+             use a --max-concurrency of at most 500"
+        );
+        assert_eq!((sentence(500, Some(25)), sentence(1000, None)), (None, None));
+    }
+
+    #[test]
+    fn attempts_that_are_over_before_the_outage_is_known_are_warned_of() {
+        let sentence = |messages, outage: u64| {
+            let outage = Duration::from_secs(outage);
+            let scenario = Scenario {
+                messages,
+                fault: TargetFault::Outage(outage),
+                over: outage,
+                ..Scenario::default()
+            };
+            thin_traffic(&Policy::default(), &scenario)
+        };
+        assert_eq!(
+            sentence(72, 43_200).unwrap(),
+            "500, timeouts and function errors spend attempts until the first calls of ten messages have failed: at one message \
+             in 10m the attempts, which last about 37m 30s, are over before, and an outage of 12h with such errors kills messages"
+        );
+        assert_eq!((sentence(300, 43_200), sentence(2, 1800)), (None, None), "often enough; short enough");
+    }
 }
