@@ -97,14 +97,16 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     /// them is: so it needs no waker of its own.
     async fn wait_for_growth<F>(&self, mapping: &Mapping<'_, Q, F>, has_room: bool) {
         let all_busy = || mapping.idle.get() == 0;
-        while has_room {
+        if !has_room {
+            pending::<()>().await;
+        }
+        loop {
             poll_fn(|_| if all_busy() { Poll::Ready(()) } else { Poll::Pending }).await;
             self.clock.sleep(GROWTH_INTERVAL).await;
             if all_busy() && matches!(mapping.queue.depth().await, Ok(depth) if depth.visible > 0) {
                 return;
             }
         }
-        pending().await
     }
 
     /// Polls for one invocation at a time. An extra poller ends when it has had nothing to do for a while.
