@@ -601,7 +601,7 @@ mod open {
         for number in 0..10 {
             environment.call(["a", "b"][number % 2], Fault, 0.0).unwrap();
         }
-        let overdue = environment.breaker.call_overdue(caller("a", 1));
+        let overdue = environment.overdue(caller("a", 1), 0.5);
         environment.breaker.record(overdue, Refusal(Some(Duration::from_secs(800))), after(0.5));
         assert!(environment.is_held("a", 5.0));
         let probed = environment.call("b", Answer, 5.0);
