@@ -99,7 +99,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             let is_held =
                 |call: &Call| matches!(&call.outcome, Outcome::Held { hold, .. } if hold.reason == reason);
             let of_reason = accepted.iter().zip(calls).filter(|(_, call)| is_held(call));
-            let longest_hold_seconds = of_reason.map(|(message, _)| message.held_seconds()).max().unwrap_or(0);
+            let longest_hold_seconds =
+                of_reason.map(|(message, _)| message.held_seconds()).max().unwrap_or(0);
             let messages = held.count;
             let seconds = until(held.since, self.clock.now()).as_secs_f64();
             Some(match reason {

@@ -46,7 +46,7 @@ fn a_message_whose_holds_are_spent_is_given_up() {
     let verdict = setup.verdict();
     assert_eq!(
         (&verdict["verdict"], &verdict["type"]),
-        (&json!("MESSAGE_EXPIRED"), &json!("HttpStatus.503"))
+        (&json!("HOLD_TIME_EXCEEDED"), &json!("HttpStatus.503"))
     );
     let explanation = "Held for 86400 s: the target never took it (hold_seconds_max is 86400)";
     assert_eq!(verdict["explanation"], explanation);
@@ -59,7 +59,7 @@ fn a_held_message_that_expires_has_the_error_of_its_call() {
     let verdict = setup.verdict();
     assert_eq!(
         (&verdict["verdict"], &verdict["type"]),
-        (&json!("MESSAGE_EXPIRED"), &json!("HttpStatus.503"))
+        (&json!("HOLD_TIME_EXCEEDED"), &json!("HttpStatus.503"))
     );
 }
 

@@ -133,13 +133,13 @@ mod evidence {
     /// A blip of this morning would otherwise let chance hold messages for the rest of the day.
     #[test]
     fn a_target_that_was_down_less_than_a_minute_ago_needs_half_of_the_evidence() {
-        // Eleven of its twelve calls failed.
-        for (later, failures) in [(3.0, 23), (61.0, 45)] {
+        // Eleven of twelve calls failed, of its key and of the target as a whole.
+        for (later, failures) in [(3.0, 49), (61.0, 97)] {
             let mut environment = Environment::open("a");
             let closed = environment.call("a", Answer, 6.0).unwrap();
             assert!(matches!(closed, Some(Change::Closed { probes: 1, .. })), "{closed:?}");
             // Each call waits until the slow start has a place for it.
-            let mut changes = (0..60_u32)
+            let mut changes = (0..120_u32)
                 .map(|number| environment.call("a", Fault, 6.0 + later + f64::from(number)).unwrap());
             let calls = changes.position(|change| matches!(change, Some(Change::Opened { .. })));
             assert_eq!(calls, Some(failures - 1), "{later}");

@@ -95,7 +95,7 @@ fn a_handlers_own_error_may_have_the_name_of_a_hold() {
     let history = metadata(&resend(&Policy::default(), &body(""), &called)).retry_history;
     assert_eq!(history, [PastFailure::new(0, at(5), "RateLimited", "wait")]);
     let given_up = give_up(&Policy::default(), &body(r#""held_seconds":86400"#), &called);
-    assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
+    assert_eq!(given_up.reason, DeadLetterReason::HoldTimeExceeded);
 }
 
 #[test]
@@ -122,13 +122,13 @@ fn a_message_is_held_no_longer_than_it_may_be_and_a_retry_after_and_then_given_u
     assert_eq!(held_seconds(&resend(&policy, &body(r#""held_seconds":959"#), &held())), 1059);
     let given_up = give_up(&policy, &body(r#""held_seconds":960"#), &held());
     let explanation = "Held for 960 s: the target never took it (hold_seconds_max is 60)".to_owned();
-    assert_eq!(given_up, GiveUp { reason: DeadLetterReason::MessageExpired, explanation });
+    assert_eq!(given_up, GiveUp { reason: DeadLetterReason::HoldTimeExceeded, explanation });
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
     let called = HandOff::held_after_call(&error, hold(HoldReason::NotNow, 100.0), delivery());
     assert_eq!(resend(&policy, &body(r#""held_seconds":59"#), &called).spends, Budget::Hold);
     let given_up = give_up(&policy, &body(r#""held_seconds":60"#), &called);
     let explanation = "Held for 60 s: the target never took it (hold_seconds_max is 60)".to_owned();
-    assert_eq!(given_up, GiveUp { reason: DeadLetterReason::MessageExpired, explanation });
+    assert_eq!(given_up, GiveUp { reason: DeadLetterReason::HoldTimeExceeded, explanation });
     let without = super::policy(r#"{"circuit_breaker":false}"#);
     let resend = resend(&without, &body(""), &held());
     assert_eq!(resend.spends, Budget::Hold, "held before the breaker was turned off");

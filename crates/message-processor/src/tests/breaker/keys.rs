@@ -1,6 +1,6 @@
 //! One key's outage holds only its own messages.
 
-use redeliver_core::decide::breaker::{Hold, HoldReason};
+use redeliver_core::decide::breaker::{Hold, HoldReason, Outage};
 use redeliver_core::message::Attribute;
 
 use super::*;
@@ -140,7 +140,8 @@ fn one_circuit_for_the_target_holds_all() {
 fn holds_of_two_tenants_are_reported_since_the_outage_that_began_first() {
     let held = |reason, seconds| {
         let since = start() + chrono::TimeDelta::seconds(seconds);
-        Outcome::Held { hold: Hold { reason, since, delay: Duration::from_secs(1) }, error: None }
+        let outage = Outage { since, first_failures: 10 };
+        Outcome::Held { hold: Hold { reason, outage, delay: Duration::from_secs(1) }, error: None }
     };
     let outcomes = [held(HoldReason::Down, 5), held(HoldReason::RateLimited, -5), held(HoldReason::Down, 0)];
     let HeldMessages { count, since, .. } = held_for(HoldReason::Down, outcomes.iter()).unwrap();

@@ -14,7 +14,8 @@ fn one_503_in_a_new_environment_is_held_with_its_error_and_spends_nothing() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = Setup { strategy, ..Setup::new() }.failing(0, not_now());
         assert_eq!(setup.process(records(0..1), 30), [""; 0]);
-        let not_now = Event::NotNow { messages: 1, error_type: "HttpStatus.503".to_owned() };
+        let error_type = "HttpStatus.503".to_owned();
+        let not_now = Event::NotNow { messages: 1, error_type, longest_hold_seconds: 0 };
         assert_eq!(setup.world.seen.events(), [not_now], "{strategy}");
         let setup = match strategy {
             Strategy::DelayedResend => {
@@ -51,7 +52,8 @@ fn the_calls_of_a_batch_that_are_told_not_now_have_one_line_without_a_target_s_t
     let named = HandlerError::unavailable(ErrorType::FromTarget(CANARY.to_owned()), CANARY);
     let setup = Setup::new().failing(0, named.clone()).failing(1, named).failing(2, not_now());
     setup.process(records(0..3), 30);
-    let not_now = Event::NotNow { messages: 3, error_type: "FromTarget".to_owned() };
+    let error_type = "FromTarget".to_owned();
+    let not_now = Event::NotNow { messages: 3, error_type, longest_hold_seconds: 0 };
     assert_eq!(setup.world.seen.events(), [not_now]);
 }
 
@@ -84,7 +86,7 @@ fn a_message_whose_holds_are_spent_is_called_once_more_and_given_up_if_the_targe
         assert_eq!(
             (&verdict["verdict"], &verdict["type"], &verdict["explanation"]),
             (
-                &"MESSAGE_EXPIRED".into(),
+                &"HOLD_TIME_EXCEEDED".into(),
                 &"HttpStatus.503".into(),
                 &"Held for 86400 s: the target never took it (hold_seconds_max is 86400)".into()
             ),

@@ -152,7 +152,7 @@ fn a_message_whose_holds_are_spent_is_given_up_if_its_last_call_is_told_not_now(
     assert_eq!(
         (&verdict["verdict"], &verdict["type"], &verdict["explanation"]),
         (
-            &json!("MESSAGE_EXPIRED"),
+            &json!("HOLD_TIME_EXCEEDED"),
             &json!("HttpStatus.503"),
             &json!("Held for 86400 s: the target never took it (hold_seconds_max is 86400)")
         )
@@ -177,7 +177,7 @@ fn a_message_beyond_its_age_waits_for_a_retry_after_too() {
         }
         assert!((800..=820).contains(&setup.world.elapsed()) && turns < 50, "{turns} turns");
         let verdict = document(&setup.annotation.only().attributes, FAILURE);
-        let (reason, error_type) = (json!("MESSAGE_EXPIRED"), json!("HttpStatus.429"));
+        let (reason, error_type) = (json!("HOLD_TIME_EXCEEDED"), json!("HttpStatus.429"));
         assert_eq!((&verdict["verdict"], &verdict["type"]), (&reason, &error_type));
     }
 }
