@@ -30,6 +30,8 @@ struct Environment<F> {
     function: F,
     /// The time when Lambda ends it.
     ends_at: Option<Timestamp>,
+    /// The time when Lambda ends it if it stays idle.
+    idle_until: Option<Timestamp>,
 }
 
 impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
@@ -47,7 +49,8 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
                 if self.is_broken() || world.strikes(world.knobs.process.throttled) {
                     continue;
                 }
-                if environment.ends_at.is_some_and(|end| world.clock.now() >= end) {
+                let ends = [environment.ends_at, environment.idle_until];
+                if ends.into_iter().flatten().any(|end| world.clock.now() >= end) {
                     environment = self.restart(&environment);
                 }
                 let lives = if world.strikes(world.knobs.process.duplicate) {
@@ -60,6 +63,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
                 if !lives {
                     environment = self.restart(&environment);
                 }
+                environment.idle_until = self.idle_until();
             }
         }
     }
@@ -72,7 +76,13 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
         }
         let lifetime = world.knobs.lifetime_seconds.map(Duration::from_secs);
         let ends_at = lifetime.map(|lifetime| world.clock.now() + lifetime);
-        Environment { id, function: (self.process)(self.clock.clone()), ends_at }
+        let function = (self.process)(self.clock.clone());
+        Environment { id, function, ends_at, idle_until: self.idle_until() }
+    }
+
+    fn idle_until(&self) -> Option<Timestamp> {
+        let World { knobs, clock, .. } = self.queue.world;
+        knobs.thin.map(|thin| clock.now() + Duration::from_secs(thin.idle_seconds))
     }
 
     fn restart(&self, before: &Environment<F>) -> Environment<F> {

@@ -60,6 +60,15 @@ pub struct Knobs {
     pub archiving: Option<Archiving>,
     /// The functions write spans.
     pub tracing: Option<Tracing>,
+    /// Minutes pass between two messages, and environments die while they are idle.
+    pub thin: Option<Thin>,
+}
+
+/// A queue on which a message comes every few minutes.
+#[derive(Clone, Copy, Debug)]
+pub struct Thin {
+    /// Lambda ends an environment that was idle for so long.
+    pub idle_seconds: u64,
 }
 
 /// The functions' spans.
@@ -254,8 +263,10 @@ pub enum Shape {
 /// The effect of an outage on a call.
 #[derive(Clone, Copy, Debug)]
 pub enum Down {
-    /// An error of the default list of outages.
+    /// An error that says "not now".
     Refuses,
+    /// An error that may be each message's own fault.
+    Breaks,
     /// An error for which the handler itself reports an outage.
     SaysSo,
     /// No answer until it is cut off.
@@ -272,7 +283,7 @@ impl Outage {
             Shape::OneTenant,
             Shape::SomeTenants,
         ];
-        let downs = [Down::Refuses, Down::Refuses, Down::SaysSo, Down::Hangs];
+        let downs = [Down::Refuses, Down::Refuses, Down::Breaks, Down::Breaks, Down::SaysSo, Down::Hangs];
         let all = u32::try_from(fault_seconds).unwrap_or(u32::MAX);
         // Half of the time it begins with the run, so that each process starts during it.
         let from_seconds = if rng.random_bool(0.5) { 0 } else { rng.random_range(0..all) };
@@ -455,6 +466,7 @@ impl Knobs {
             senders_known: true,
             archiving: None,
             tracing: None,
+            thin: None,
         };
         // The last draws, so that without plain messages a seed's run stays the same as before they existed.
         let plain = chance(rng, 1.0);
@@ -518,7 +530,29 @@ impl Knobs {
         let rng = &mut StdRng::seed_from_u64(seed ^ 0x7ace_5eed);
         let continues = rng.random_bool(0.5);
         knobs.tracing = rng.random_bool(0.7).then_some(Tracing { continues });
+        if seed.is_multiple_of(3) {
+            knobs.make_thin();
+        }
         knobs
+    }
+
+    /// Makes it a run of a thin queue: minutes between its messages, and outages of hours.
+    fn make_thin(&mut self) {
+        let rng = &mut StdRng::seed_from_u64(self.seed ^ 0x7417_5eed);
+        let pause_seconds = rng.random_range(60..=1200);
+        self.messages = self.messages.min(rng.random_range(10..=100));
+        self.fault_seconds = (self.messages as u64 * pause_seconds).max(3600);
+        self.thin = Some(Thin { idle_seconds: rng.random_range(120..=900) });
+        self.capacity = None;
+        // The messages of one tenant would be hours apart.
+        if rng.random_bool(0.7) {
+            self.outage = Some(Outage { shape: Shape::Whole, ..Outage::random(self.fault_seconds, rng) });
+        }
+        // The consequences of an outage are seen best without other errors.
+        if rng.random_bool(0.5) {
+            let TargetFaults { always_transient, ungrouped_fail, .. } = self.target;
+            self.target = TargetFaults { always_transient, ungrouped_fail, ..TargetFaults::default() };
+        }
     }
 
     /// Concurrent calls of one batch.

@@ -94,9 +94,9 @@ pub async fn execute(world: &World, events: &EventQueue, retry_queue: &EmbeddedQ
 /// The error type, if the function fails.
 fn failure(world: &World, payload: &str) -> Option<&'static str> {
     let destiny = number(payload).and_then(|n| world.messages.get(n)).map(|message| message.destiny);
-    let [unavailable, refused, busy, unknown] = ERROR_TYPES;
+    let [unavailable, refused, busy, unknown, ..] = ERROR_TYPES;
     match destiny {
-        Some(Destiny::AlwaysTransient) => return Some(unavailable),
+        Some(Destiny::AlwaysTransient | Destiny::AlwaysFaulty) => return Some(unavailable),
         Some(Destiny::AlwaysPermanent) => return Some(unknown),
         _ => {}
     }

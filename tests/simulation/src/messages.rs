@@ -53,6 +53,8 @@ pub enum Destiny {
     Fine,
     /// A transient error, always.
     AlwaysTransient,
+    /// Each call fails with an error that may be the message's own fault.
+    AlwaysFaulty,
     /// A permanent error, always.
     AlwaysPermanent,
 }
@@ -133,7 +135,8 @@ pub fn produce(
         body = if plain { plain_body_of(&body, bytes) } else { grown(&body, bytes) };
     }
     let destiny = match rng.random::<f64>() {
-        draw if draw < destinies.0 => Destiny::AlwaysTransient,
+        draw if draw < destinies.0 && n.is_multiple_of(2) => Destiny::AlwaysTransient,
+        draw if draw < destinies.0 => Destiny::AlwaysFaulty,
         draw if draw < destinies.0 + destinies.1 => Destiny::AlwaysPermanent,
         _ => Destiny::Fine,
     };
@@ -262,6 +265,7 @@ fn body(
         }
         if rng.random_bool(0.3) {
             metadata.push(format!(r#""held_since":"{}""#, time(rng.random_range(-50_000..50_000))));
+            metadata.push(format!(r#""outage_failures":{}"#, [0, 3, 40, 65_535][n % 4]));
         }
         if rng.random_bool(0.3) {
             metadata.push(format!(r#""redrive_count":{}"#, [1, 3, 20, 1000][rng.random_range(0..4)]));
@@ -370,6 +374,7 @@ fn poison(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (String, 
         with(r#""retry_history":{}"#),
         with(r#""held_since":"now""#),
         with(r#""held_seconds":1210501"#),
+        with(r#""outage_failures":65536"#),
         with(r#""redrive_count":-1"#),
         with(r#""expires_at":"\ud800""#),
     ];

@@ -7,10 +7,11 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use serde_json::{Value, json};
 
-pub use breaker::{BreakerKnob, BreakerModel, Per};
+pub use breaker::{BreakerKnob, BreakerModel, Met, Per};
 
 /// The error types of the simulated target, and those that the functions add.
-pub const ERROR_TYPES: [&str; 4] = ["HttpStatus.503", "HttpStatus.418", "Db.Busy", "Order.Unknown"];
+pub const ERROR_TYPES: [&str; 6] =
+    ["HttpStatus.503", "HttpStatus.418", "Db.Busy", "Order.Unknown", "HttpStatus.500", "HttpStatus.404"];
 /// The error type of a target that takes no more calls now.
 pub const TOO_MANY: &str = "HttpStatus.429";
 /// The longest delay that SQS can express, in seconds.
@@ -252,6 +253,22 @@ impl PolicyModel {
         }
     }
 
+    /// The outcome of a call that ended with this error. `unavailable`: the handler says so itself.
+    #[must_use]
+    pub fn outcome(&self, kind: &str, error_type: &str, after: Option<u64>, unavailable: bool) -> Met {
+        if kind.is_empty() || self.class(kind, error_type) != Class::Transient {
+            return Met::Answer;
+        }
+        let names = |breaker: &BreakerModel| breaker.opens_on(error_type);
+        let is_named = matches!(&self.breaker, BreakerKnob::On(breaker) if names(breaker));
+        match breaker::outcome(error_type) {
+            Met::Refusal => Met::Refusal,
+            _ if after.is_some() => Met::Refusal,
+            _ if unavailable || is_named => Met::Unavailable,
+            outcome => outcome,
+        }
+    }
+
     /// The shortest and the longest delay before retry `attempt`.
     #[must_use]
     pub fn delay_range(&self, attempt: u32) -> (u64, u64) {
@@ -363,6 +380,28 @@ mod tests {
             ("?", "", false),
         ] {
             assert_eq!(glob_matches(glob.as_bytes(), text.as_bytes()), matches, "{glob} {text}");
+        }
+    }
+
+    #[test]
+    fn the_kind_of_an_error_is_that_of_the_documentation() {
+        for (error_type, outcome) in [
+            ("HttpStatus.503", Met::Unavailable),
+            ("HttpStatus.302", Met::Unavailable),
+            ("HttpStatus.401", Met::Unavailable),
+            ("HttpStatus.525", Met::Unavailable),
+            ("Http.Connect", Met::Unavailable),
+            ("Lambda.NotFound", Met::Unavailable),
+            ("HttpStatus.429", Met::Refusal),
+            ("Lambda.Throttled", Met::Refusal),
+            ("HttpStatus.500", Met::Fault),
+            ("HttpStatus.404", Met::Fault),
+            ("Timeout", Met::Fault),
+            ("Lambda.FunctionError", Met::Fault),
+            ("HttpStatus.418", Met::Answer),
+            ("Panic", Met::Answer),
+        ] {
+            assert_eq!(breaker::outcome(error_type), outcome, "{error_type}");
         }
     }
 

@@ -156,7 +156,10 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     };
     let ungrouped_fail = knobs.target.ungrouped_fail;
     let with_destiny = |message: Produced| match message.content.message_group_id {
-        None if ungrouped_fail => Produced { destiny: Destiny::AlwaysTransient, ..message },
+        None if ungrouped_fail && seed.is_multiple_of(2) => {
+            Produced { destiny: Destiny::AlwaysTransient, ..message }
+        }
+        None if ungrouped_fail => Produced { destiny: Destiny::AlwaysFaulty, ..message },
         _ => message,
     };
     let messages =
@@ -325,8 +328,9 @@ fn policy(Knobs { policy, retry_loop, .. }: &Knobs) -> Policy {
 /// Sends all messages, spread over the time of the faults; repeats each until it is confirmed.
 async fn produce_all(world: &World, source: &EmbeddedQueue, events: &EventQueue) {
     let probe = Probe { world, queue: source, actor: Actor::Producer };
-    let pause_ms = 1000 * world.knobs.fault_seconds / (world.messages.len() as u64 / 10 + 1);
-    for some in world.messages.chunks(10) {
+    let together = if world.knobs.thin.is_some() { 1 } else { 10 };
+    let pause_ms = 1000 * world.knobs.fault_seconds / (world.messages.len() as u64 / together + 1);
+    for some in world.messages.chunks(usize::try_from(together).unwrap_or(1)) {
         let contents = some.iter().flat_map(|message| {
             let times = if message.twice { 2 } else { 1 };
             std::iter::repeat_n(message.content.clone(), times)

@@ -121,9 +121,10 @@ impl<'a> Target<'a> {
     fn act(&self, message: &Message<'_>) -> Act {
         let Self { world, .. } = *self;
         let destiny = number(message.body).and_then(|n| world.messages.get(n)).map(|message| message.destiny);
-        let [unavailable, refused, busy, unknown] = ERROR_TYPES;
+        let [unavailable, refused, busy, unknown, broken, missing] = ERROR_TYPES;
         match destiny {
             Some(Destiny::AlwaysTransient) => return Act::Fail("transient", unavailable, None),
+            Some(Destiny::AlwaysFaulty) => return Act::Fail("transient", broken, None),
             Some(Destiny::AlwaysPermanent) => return Act::Fail("permanent", unknown, None),
             _ => {}
         }
@@ -131,6 +132,7 @@ impl<'a> Target<'a> {
         let tenant = tenant.and_then(|message| message.content.message_group_id.as_deref());
         match world.outage(tenant) {
             Some(Down::Refuses) => return Act::Fail("transient", unavailable, None),
+            Some(Down::Breaks) => return Act::Fail("transient", broken, None),
             Some(Down::SaysSo) => return Act::Unavailable(busy),
             Some(Down::Hangs) => return Act::Hang,
             None => {}
@@ -157,7 +159,9 @@ impl<'a> Target<'a> {
             };
             Act::Fail("transient", unavailable, Some(after))
         } else if world.strikes(transient) {
-            Act::Fail("transient", if world.draw() < 0.5 { busy } else { refused }, None)
+            let errors = [busy, refused, unavailable, broken, missing];
+            let which = usize::try_from(world.up_to(errors.len() as u64 - 1)).unwrap_or(0);
+            Act::Fail("transient", errors[which], None)
         } else {
             Act::Succeed
         }

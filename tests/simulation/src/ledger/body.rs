@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::spans::span_context;
 
 /// The members of `metadata` that redeliver writes, by its documentation.
-const OURS: [&str; 11] = [
+const OURS: [&str; 12] = [
     "retry_attempt",
     "next_retry_time",
     "first_sent_time",
@@ -20,6 +20,7 @@ const OURS: [&str; 11] = [
     "snooze_count",
     "redrive_generation",
     "held_since",
+    "outage_failures",
     "held_seconds",
     "redrive_count",
     "redrive_count_at_answer",
@@ -36,6 +37,7 @@ pub(crate) struct Retries {
     pub(crate) next_retry: Option<DateTime<Utc>>,
     pub(crate) history: Vec<Past>,
     pub(crate) held_since: Option<DateTime<Utc>>,
+    pub(crate) outage_failures: u32,
     pub(crate) held_seconds: u64,
     /// It claims that it was held, trusted or not.
     pub(crate) claims_holds: bool,
@@ -62,7 +64,7 @@ impl Retries {
 
     /// For a message that redeliver did not send: it has not been held.
     pub(crate) fn of_producer(self) -> Self {
-        Self { held_since: None, held_seconds: 0, ..self }
+        Self { held_since: None, outage_failures: 0, held_seconds: 0, ..self }
     }
 
     /// True if both have the same numbers.
@@ -157,6 +159,7 @@ impl Retries {
             "next_retry_time" => self.next_retry = time(),
             "retry_history" => self.history = history(value),
             "held_since" => self.held_since = time(),
+            "outage_failures" => self.outage_failures = value.parse().unwrap_or(u32::MAX),
             "held_seconds" => {
                 self.held_seconds = value.parse().unwrap_or(u64::MAX);
                 self.claims_holds = self.held_seconds > 0;

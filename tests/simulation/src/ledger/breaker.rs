@@ -11,9 +11,11 @@ use redeliver_core::events::Event;
 use redeliver_core::message::ReceivedMessage;
 
 use super::body::Retries;
+use super::calls::Answer;
+use super::copies::Outage;
 use super::{Ledger, Place, Sender, Violation, seconds};
 use crate::messages::{Expected, number};
-use crate::policy::{BreakerModel, Class, DELAY_SECONDS_MAX, Per, TOO_MANY};
+use crate::policy::{BreakerModel, DELAY_SECONDS_MAX, Met, Per};
 
 /// A message's number, and the call's number among the message's calls.
 pub type CallId = (usize, usize);
@@ -33,13 +35,17 @@ const BELIEVED: TimeDelta = TimeDelta::seconds(2000);
 const BELIEVED_MIN: TimeDelta = TimeDelta::seconds(299);
 /// The longest time until an environment asks a key's target once more, with its first message.
 const PROBED_AGAIN: TimeDelta = TimeDelta::seconds(1800);
-/// So many refused calls of a message spend no attempt.
-const FREE_REFUSALS: u32 = 3;
+/// A first failure spends no attempt so soon after an outage.
+const RECENT: TimeDelta = TimeDelta::seconds(60);
+/// The longest hold that a circuit chooses.
+const HOLD_SECONDS_MAX: f64 = 750.0;
 /// Calls that begin within this time after a refusal say nothing more about the rate.
 const ONE_REFUSAL: TimeDelta = TimeDelta::milliseconds(1100);
 /// Refusals until the rate is near what the target takes, and the seconds between two refusals at the lowest rate.
 const REFUSALS_FIRST: i64 = 20;
 const SECONDS_PER_REFUSAL: i64 = 7;
+/// The shortest time until a probe.
+const PROBE_IN_MIN: TimeDelta = TimeDelta::milliseconds(500);
 /// The breaker counts time in hundredths of a second.
 const ROUNDING: TimeDelta = TimeDelta::milliseconds(20);
 
@@ -70,8 +76,18 @@ pub(crate) struct Environment {
     answered: u64,
     /// The first outage or report of one.
     first_outage: Option<DateTime<Utc>>,
-    /// A call asked for a delay.
-    has_asked: bool,
+    /// First-time outages that any run may have, those of reports included.
+    run_max: u32,
+    /// The longest delay that a call asked for.
+    asked_max: u64,
+    /// What a new environment heard, by key, until its first answer: the latest beginning and the shortest run.
+    heard: BTreeMap<Key, Outage>,
+    /// Delays that calls asked for, by key.
+    retry_after: BTreeMap<Key, RetryAfter>,
+    /// A circuit was closed, by the environment's clock.
+    closed_at: Option<DateTime<Utc>>,
+    /// The last opening or closing, or report.
+    changed: u64,
     last_ended: Option<(CallId, Caller, Met, Option<u64>)>,
     /// Keys whose circuit is open, or the target's, for certain.
     open: BTreeMap<Key, Open>,
@@ -102,17 +118,18 @@ pub(super) struct Held<'a> {
     pub(super) error_type: &'a str,
     /// The call that met the outage; without one it was not called.
     pub(super) call: Option<&'a Outcome>,
-    /// The delay that it asks for, if it is known.
-    pub(super) seconds: Option<u64>,
+    /// What its hand-off says, if there is one.
+    pub(super) report: Option<HoldReport>,
 }
 
-/// The outcome of a call, as far as the target's health is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Met {
-    Answer,
-    Outage,
-    /// The target takes no more calls now.
-    Refusal,
+/// A hand-off's own words about a hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HoldReport {
+    /// The delay that it asks for.
+    pub(super) seconds: Option<u64>,
+    pub(super) outage: Option<Outage>,
+    /// Nothing gives way for lack of room.
+    pub(super) is_whole: bool,
 }
 
 /// An ended call of an environment with a breaker.
@@ -120,15 +137,23 @@ pub(crate) enum Met {
 pub(crate) struct Outcome {
     pub(super) caller: Caller,
     pub(super) met: Met,
-    after: Option<u64>,
     ended: u64,
+}
+
+/// A `Retry-After`.
+#[derive(Clone, Copy)]
+struct RetryAfter {
+    tick: u64,
     at: DateTime<Utc>,
+    until: DateTime<Utc>,
+    /// A probe of the whole target may have been told: then the answer to any key's call ends it.
+    is_of_target: bool,
 }
 
 /// A held message's report that the target has been down.
 struct Report {
     key: Key,
-    since: DateTime<Utc>,
+    outage: Outage,
     sent_at: DateTime<Utc>,
 }
 
@@ -142,6 +167,8 @@ struct KeyHistory {
     was_limited: bool,
     /// Its circuit, or the target's, was closed by a call of this key, by the environment's clock.
     closed_at: Option<DateTime<Utc>>,
+    /// Its last answer, by the environment's clock.
+    answered_at: Option<DateTime<Utc>>,
     /// Answers, since the first refusal.
     answers: u32,
     /// Refusals that show that the rate is too high.
@@ -177,6 +204,13 @@ pub(crate) struct Begun {
     environment: u64,
     at: DateTime<Utc>,
     tick: u64,
+}
+
+impl Open {
+    /// The shortest time until the next probe, after one that failed now.
+    fn least_interval(&self, now: DateTime<Utc>) -> TimeDelta {
+        PROBE_IN_MIN.max(((now - self.since) / 5).min(seconds(30)))
+    }
 }
 
 impl KeyHistory {
@@ -232,7 +266,12 @@ impl Environment {
             was_limited: false,
             shown_at: None,
             first_outage: None,
-            has_asked: false,
+            run_max: 0,
+            asked_max: 0,
+            heard: BTreeMap::new(),
+            retry_after: BTreeMap::new(),
+            closed_at: None,
+            changed: 0,
             called: 0,
             answered: 0,
             last_ended: None,
@@ -245,20 +284,65 @@ impl Environment {
         self.tick
     }
 
-    /// A message that was held, and never failed, reports an outage.
-    fn hears(&mut self, Report { key, since, sent_at }: Report, now: DateTime<Utc>) {
-        let closed_at = self.keys.get(&key).and_then(|key| key.closed_at);
-        // The target was found back since.
-        if closed_at.is_some_and(|at| sent_at < at - ROUNDING) {
+    /// A message that was held reports an outage.
+    fn hears(&mut self, Report { key, outage, sent_at }: Report, now: DateTime<Utc>) {
+        let answered_at = self.keys.get(&key).and_then(|key| key.answered_at);
+        // The target has answered since.
+        if outage.first_failures == 0 || answered_at.is_some_and(|at| sent_at < at - ROUNDING) {
             return;
         }
+        let Outage { since, first_failures } = outage;
         self.first_outage = Some(self.first_outage.map_or(since, |first| first.min(since)));
         self.first_outages = None;
-        let tick = self.tick;
+        self.run_max = self.run_max.max(first_failures);
+        (self.changed, self.shown_at) = (self.tick, Some(now));
+        // Without calls of its own it has nothing better to go by.
+        let is_new = self.called == 0 && self.running.is_empty();
+        if is_new {
+            let heard = self.heard.entry(key.clone()).or_insert(outage);
+            heard.since = heard.since.max(since);
+            heard.first_failures = heard.first_failures.min(first_failures);
+        }
+        if is_new && first_failures >= OUTAGES_OF_NEW && !self.open.contains_key(&key) {
+            let believed_until = (sent_at - self.skew).min(now) + BELIEVED_MIN;
+            let open = Open {
+                // It compares the report with its own clock.
+                since: since - self.skew,
+                since_tick: self.tick,
+                by: None,
+                probing: None,
+                next_probe: now,
+                believed_until,
+            };
+            self.open.insert(key.clone(), open);
+        }
         let key = self.keys.entry(key).or_default();
-        key.down.shows(tick);
-        key.was_limited = true;
-        self.shown_at = Some(now);
+        key.run = key.run.max(first_failures);
+        if key.run >= OUTAGES_MIN {
+            key.down.shows(self.tick);
+            key.was_limited = true;
+        }
+    }
+
+    /// Seconds that are left of a `Retry-After` for this key that was known at this tick.
+    fn asked_seconds(&self, key: &Key, tick: u64, now: DateTime<Utc>) -> u64 {
+        let known = self.retry_after.get(key).filter(|known| known.tick <= tick);
+        let left = known.map_or(TimeDelta::zero(), |known| known.until - now - ROUNDING);
+        left.num_seconds().max(0).unsigned_abs()
+    }
+
+    /// True if this key's target, or the target as a whole, was found back a moment ago.
+    fn was_down_recently(&self, key: &Key, now: DateTime<Utc>) -> bool {
+        let was_of_target = self.down.shown.is_some() || self.down.ended.is_some();
+        let of_key = self.keys.get(key).and_then(|key| key.closed_at);
+        let closed_at = if was_of_target { self.closed_at } else { of_key };
+        closed_at.is_some_and(|at| now + self.skew - at < RECENT + seconds(60))
+    }
+
+    /// The outage of this key that it goes on counting, unless its target refuses calls or is down as a whole.
+    fn heard(&self, key: &Key) -> Option<Outage> {
+        let is_of_key = self.refused.is_none() && self.down.shown.is_none() && self.down.ended.is_none();
+        self.heard.get(key).copied().filter(|_| is_of_key)
     }
 
     fn is_down(&self, key: &Key, since: u64) -> bool {
@@ -272,6 +356,12 @@ impl Environment {
         let first_outages = self.first_outages.as_ref().and_then(|of| of.get(&caller.key));
         if first_outages.is_some_and(|outages| *outages >= OUTAGES_OF_NEW) && !caller.is_overdue {
             return Err(format!("its target is down: {OUTAGES_OF_NEW} calls met nothing but outages"));
+        }
+        let asked = self.retry_after.get(&caller.key).filter(|_| !caller.is_overdue);
+        if let Some(RetryAfter { until, .. }) =
+            asked.filter(|asked| asked.at < now && now + ROUNDING < asked.until)
+        {
+            return Err(format!("its target has asked for no call before {until}"));
         }
         let mut probed = Ok(());
         if let Some(open) = self.open.get_mut(&caller.key).filter(|_| !caller.is_overdue) {
@@ -300,13 +390,23 @@ impl Environment {
         self.called = ended;
         for open in self.open.values_mut().filter(|open| open.probing == Some(call)) {
             open.probing = None;
+            if met != Met::Answer {
+                open.next_probe = open.next_probe.max(now + open.least_interval(now) - ROUNDING);
+            }
         }
         let is_regardless =
             caller.is_overdue || (caller.failures > 0 && self.is_down(&caller.key, caller.began));
         let key = self.keys.entry(caller.key.clone()).or_default();
         match met {
             Met::Answer => {
+                if caller.began > self.changed {
+                    key.answered_at = Some(now + self.skew);
+                }
+                self.retry_after.retain(|of, asked| {
+                    caller.began <= asked.tick || !(asked.is_of_target || *of == caller.key)
+                });
                 self.first_outages = None;
+                self.heard.clear();
                 self.answered = self.answered.max(caller.began);
                 self.run.clear();
                 self.down.answered(caller.began, ended);
@@ -316,9 +416,16 @@ impl Environment {
                 key.down.answered(caller.began, ended);
                 key.answers += u32::from(key.refused.is_some());
             }
-            Met::Outage | Met::Refusal => {
+            Met::Fault | Met::Unavailable | Met::Refusal => {
                 self.first_outage.get_or_insert(now);
-                self.has_asked |= after.is_some();
+                if let Some(asked) = after.map(|after| after.min(DELAY_SECONDS_MAX)) {
+                    self.asked_max = self.asked_max.max(asked);
+                    let until = now + seconds(asked);
+                    let earlier = self.retry_after.get(&caller.key).map_or(until, |earlier| earlier.until);
+                    let is_of_target = self.down.shown.is_some() || self.down.ended.is_some();
+                    let asked = RetryAfter { tick: ended, at: now, until: until.max(earlier), is_of_target };
+                    self.retry_after.insert(caller.key.clone(), asked);
+                }
                 if met == Met::Refusal {
                     key.was_limited = true;
                     if !is_regardless {
@@ -327,11 +434,14 @@ impl Environment {
                     self.was_limited |= self.refused.as_ref().is_some_and(|other| *other != caller.key);
                     self.refused = Some(caller.key.clone());
                 }
+                if caller.failures == 0 || met.is_not_now() {
+                    self.shown_at = Some(now);
+                }
                 if caller.failures == 0 {
-                    if let Some(outages) = self.first_outages.as_mut().filter(|_| met == Met::Outage) {
+                    if let Some(outages) = self.first_outages.as_mut().filter(|_| met != Met::Refusal) {
                         *outages.entry(caller.key.clone()).or_default() += 1;
                     }
-                    self.shown_at = Some(now);
+                    self.run_max = self.run_max.saturating_add(1);
                     key.run += 1;
                     key.last_outage = ended;
                     if key.run >= OUTAGES_MIN {
@@ -347,7 +457,7 @@ impl Environment {
             }
         }
         self.last_ended = Some((call, caller.clone(), met, after));
-        Some(Outcome { caller, met, after, ended, at: now })
+        Some(Outcome { caller, met, ended })
     }
 
     /// A circuit has opened, or its probe has failed: that of the last call's key, or the target's.
@@ -362,6 +472,7 @@ impl Environment {
             return Err("its calls do not show an outage".to_owned());
         }
         self.first_outages = None;
+        self.changed = self.tick;
         let opened = matches!(event, Event::CircuitOpened { .. });
         let (Event::CircuitOpened { probe_in_seconds, .. } | Event::ProbeFailed { probe_in_seconds, .. }) =
             event
@@ -374,9 +485,9 @@ impl Environment {
         // If outages of several keys have opened it, what one key asked for is not the target's.
         let is_of_key = !opened || self.run.len() <= 1;
         let floor = after.filter(|_| is_of_key).map_or(0, |after| after.min(DELAY_SECONDS_MAX));
-        let age = before.as_ref().filter(|_| !opened).map_or(TimeDelta::zero(), |open| now - open.since);
+        let before_it = before.as_ref().filter(|_| !opened);
         let least =
-            TimeDelta::milliseconds(500).max((age / 5).min(seconds(30))).max(seconds(floor) - ROUNDING);
+            before_it.map_or(PROBE_IN_MIN, |open| open.least_interval(now)).max(seconds(floor) - ROUNDING);
         if probe_in < least {
             return Err(format!("the next probe must not come before {least}"));
         }
@@ -384,9 +495,10 @@ impl Environment {
             // Perhaps the target's, whose probes stand for those of the keys.
             self.open.clear();
         }
-        let since = before.as_ref().filter(|_| !opened).map_or(now, |open| open.since);
-        let since_tick = before.as_ref().filter(|_| !opened).map_or(self.tick, |open| open.since_tick);
-        let shown = if caller.failures == 0 { now + BELIEVED_MIN } else { now };
+        let since = before_it.map_or(now, |open| open.since);
+        let since_tick = before_it.map_or(self.tick, |open| open.since_tick);
+        let confirms = caller.failures == 0 || met.is_not_now();
+        let shown = if confirms { now + BELIEVED_MIN } else { now };
         let before_until = before.filter(|_| !opened).map_or(now, |open| open.believed_until);
         self.open.insert(
             caller.key,
@@ -408,7 +520,9 @@ impl Environment {
         let Some((_, Caller { key, .. }, Met::Answer, _)) = &self.last_ended else {
             return Err("its call was not answered".to_owned());
         };
-        self.keys.entry(key.clone()).or_default().closed_at = Some(now + self.skew);
+        let closed_at = Some(now + self.skew);
+        self.keys.entry(key.clone()).or_default().closed_at = closed_at;
+        (self.closed_at, self.changed) = (closed_at, self.tick);
         Ok(())
     }
 }
@@ -416,7 +530,7 @@ impl Environment {
 impl Retries {
     /// Calls for it that failed, as far as the message says.
     pub(super) fn failures(&self) -> u32 {
-        let is_call = |kind: &str| !["Redrive", "NotStarted"].contains(&kind);
+        let is_call = |kind: &str| !["Redrive", "NotStarted", "CircuitOpen", "RateLimited"].contains(&kind);
         let calls = self.history.iter().filter(|past| is_call(&past.error_type)).count();
         self.attempt.max(u32::try_from(calls).unwrap_or(u32::MAX))
     }
@@ -467,13 +581,10 @@ impl Ledger {
             return None;
         }
         let retries = self.subjects[n].copies[Place::Source as usize][origin.copy].retries.as_ref()?;
-        // A message that failed before may be to blame itself.
-        if retries.failures() > 0 {
-            return None;
-        }
         let is_believed = |since: &DateTime<Utc>| retries.held_seconds > 0 && *since <= origin.sent_at;
         let since = retries.held_since.filter(is_believed)?;
-        Some(Report { key: self.key(n), since, sent_at: origin.sent_at })
+        let outage = Outage { since, first_failures: retries.outage_failures };
+        Some(Report { key: self.key(n), outage, sent_at: origin.sent_at })
     }
 
     fn key(&self, n: usize) -> Key {
@@ -514,20 +625,13 @@ impl Ledger {
     pub(super) fn met(&mut self, call: CallId, is_cut_off: bool, now: DateTime<Utc>) {
         let (n, index) = call;
         let Some(answer) = self.subjects[n].answers.get(index) else { return };
-        let (kind, error_type, after) = match answer.kind {
-            _ if is_cut_off => ("transient", "Timeout", None),
-            kind => (kind, answer.error_type, answer.after),
+        let met = match answer.kind {
+            _ if is_cut_off => self.knobs.policy.outcome("transient", "Timeout", None, false),
+            kind => self.knobs.policy.outcome(kind, answer.error_type, answer.after, answer.unavailable),
         };
+        let after = answer.after.filter(|_| !is_cut_off && met == Met::Refusal);
         let id = answer.environment;
         let Some(environment) = id.and_then(|id| self.environments.get_mut(&id)) else { return };
-        let is_transient = !kind.is_empty() && self.knobs.policy.class(kind, error_type) == Class::Transient;
-        let is_listed = environment.settings.opens_on(error_type);
-        let is_outage = is_transient && (is_listed || (answer.unavailable && !is_cut_off));
-        let met = match is_outage {
-            false => Met::Answer,
-            true if error_type == TOO_MANY || after.is_some() => Met::Refusal,
-            true => Met::Outage,
-        };
         let outcome = environment.ended(call, met, after, now);
         let rate = outcome.as_ref().and_then(|outcome| environment.keys.get(&outcome.caller.key));
         let rate = rate.map_or(Ok(()), KeyHistory::check_rate);
@@ -540,49 +644,30 @@ impl Ledger {
 
     /// A message is handed off as held.
     pub(super) fn check_held(&self, held: &Held<'_>, now: DateTime<Utc>) -> Result<(), Violation> {
-        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.begun());
-        let begun = begun.ok_or("without a circuit breaker")?;
-        let environment = self.environments.get(&begun.environment).ok_or("by nobody")?;
+        let (begun, environment) = self.holder().ok_or("without a circuit breaker")?;
+        self.check_hold_report(held, now)?;
         let Held { retries, error_type, call, .. } = *held;
+        let key = self.key(held.n);
+        match call.map(|call| call.met) {
+            Some(Met::Answer) => return Err("its call was answered".to_owned()),
+            // Whatever the state: at its hold limit it is given up for that.
+            Some(met) if met.is_not_now() => return Ok(()),
+            _ => {}
+        }
         if retries.held_seconds >= environment.settings.hold_seconds_max {
             let before = retries.held_seconds;
             return Err(format!("it was held for {before} s before, which is as long as it may be"));
         }
-        if held.seconds.is_some_and(|asked| !(1..=DELAY_SECONDS_MAX).contains(&asked)) {
-            return Err(format!("it asks for a hold of {:?} s", held.seconds));
-        }
-        // Held for a part of the trouble's age, unless somebody asked for more.
-        let first = environment.first_outage.filter(|_| !environment.has_asked);
-        let age =
-            first.map(|first| (now + environment.skew - first + self.skew()).num_seconds().unsigned_abs());
-        if age.zip(held.seconds).is_some_and(|(age, asked)| asked > 2 + age / 2) {
-            return Err(format!(
-                "it asks for a hold of {:?} s, and the trouble is {age:?} s old",
-                held.seconds
-            ));
-        }
-        let key = self.key(held.n);
         let failures = retries.failures().max(held.attempt);
-        let is_down = environment.is_down(&key, begun.tick);
-        if let Some(call) = call {
-            if call.met == Met::Answer {
-                return Err("its call was answered".to_owned());
-            }
-            if self.floor(call, now) > held.seconds.unwrap_or(u64::MAX) {
-                return Err(format!(
-                    "its call asked for {:?} s, and it is held for {:?}",
-                    call.after, held.seconds
-                ));
-            }
-            if call.met == Met::Refusal && failures < FREE_REFUSALS {
-                return Ok(());
-            }
-        } else if error_type == "RateLimited" {
+        if call.is_some() && failures == 0 && environment.was_down_recently(&key, now) {
+            return Ok(());
+        }
+        if call.is_none() && error_type == "RateLimited" {
             let was_limited = environment.keys.get(&key).is_some_and(|key| key.was_limited);
             let why = "no call of its key was refused, and none of several keys";
             return if was_limited || environment.was_limited { Ok(()) } else { Err(why.to_owned()) };
         }
-        if !is_down {
+        if !environment.is_down(&key, begun.tick) {
             return Err(format!("no calls that its environment made show that {key:?} is down"));
         }
         if failures > 0 && environment.shown_at.is_none_or(|at| begun.at - at > BELIEVED) {
@@ -597,20 +682,108 @@ impl Ledger {
         }
     }
 
-    /// The shortest hold after this call: what is left of its `Retry-After`, unless a later call was answered.
-    pub(super) fn floor(&self, Outcome { after, ended, at, .. }: &Outcome, now: DateTime<Utc>) -> u64 {
-        let environment = self.environment().and_then(|id| self.environments.get(&id));
-        let is_over = environment.is_none_or(|environment| environment.answered > *ended);
-        let asked = after.filter(|_| !is_over).map_or(0, |after| after.min(DELAY_SECONDS_MAX));
-        let left = *at + seconds(asked) - now - ROUNDING;
-        left.num_seconds().max(0).unsigned_abs()
+    /// Checks the delay and the outage that a hand-off asks for and reports.
+    fn check_hold_report(&self, held: &Held<'_>, now: DateTime<Utc>) -> Result<(), Violation> {
+        let Some(HoldReport { seconds, outage, is_whole }) = held.report else { return Ok(()) };
+        let (least, most) = self.asked_range(held, now);
+        if seconds.is_some_and(|seconds| !(least..=most).contains(&seconds)) {
+            return Err(format!("it asks for a hold of {seconds:?} s, which must be in {least}..={most}"));
+        }
+        match outage {
+            Some(outage) => self.check_outage_is_known(held.n, outage, now),
+            None if is_whole => Err("without held_since".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that this is the outage as the environment knows it.
+    pub(super) fn check_outage_is_known(
+        &self,
+        n: usize,
+        outage: Outage,
+        now: DateTime<Utc>,
+    ) -> Result<(), Violation> {
+        let Some((begun, environment)) = self.holder() else { return Ok(()) };
+        let Outage { since, first_failures } = outage;
+        let key = self.key(n);
+        let open = environment.open.get(&key).filter(|open| open.since_tick < begun.tick);
+        let heard = environment.heard(&key);
+        // Not the message's own trouble, but the beginning of the outage that it met.
+        let latest = open.map_or(now, |open| open.since) + environment.skew + ROUNDING;
+        let latest = heard.map_or(latest, |heard| heard.since.min(latest));
+        // A report may come from a process with another clock.
+        let earliest = environment.first_outage.unwrap_or(now) - self.skew() - ROUNDING;
+        if !(earliest..=latest).contains(&since) {
+            return Err(format!("its outage began at {since}, and not in {earliest}..={latest}"));
+        }
+        let least = heard.map_or(0, |heard| heard.first_failures).max(u32::from(open.is_some()));
+        let most = environment.run_max;
+        if (least..=most).contains(&first_failures) {
+            return Ok(());
+        }
+        Err(format!("{first_failures} first calls failed in its outage, and not {least}..={most}"))
+    }
+
+    /// The least and the most seconds of a hold: a part of the message's own time in holds. A message that was called
+    /// starts again from its own failures.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at most a quarter of an hour"
+    )]
+    #[expect(clippy::cast_precision_loss, reason = "at most two weeks")]
+    pub(super) fn asked_range(&self, held: &Held<'_>, now: DateTime<Utc>) -> (u64, u64) {
+        let Some((begun, environment)) = self.holder() else { return (1, DELAY_SECONDS_MAX) };
+        let Held { retries, error_type, call, .. } = *held;
+        let failures = retries.failures().max(held.attempt);
+        let by_age = 2.0 + retries.held_seconds as f64 / 2.0;
+        let by_failures = 2.0 * 3_f64.powi(i32::try_from(failures.min(10)).unwrap_or(10));
+        let own = if call.is_some() { by_age.min(by_failures) } else { by_age }.min(HOLD_SECONDS_MAX);
+        // At a rate limit, a part of its age.
+        let first = environment.first_outage.unwrap_or(now);
+        let age = (now + environment.skew - first + self.skew()).num_seconds().max(0) as f64;
+        let by_rate = (0.04 * age).clamp(1.0, HOLD_SECONDS_MAX);
+        let is_limited = call.is_none() && error_type == "RateLimited";
+        let least = if is_limited { 1 } else { (0.75 * own - 0.01) as u64 }.max(1);
+        let most = match call {
+            None if is_limited => by_rate,
+            None => own,
+            Some(_) => own.max(by_rate),
+        };
+        let tick = call.map_or(begun.tick, |call| call.ended);
+        let asked = environment.asked_seconds(&self.key(held.n), tick, now);
+        let asked_max = (environment.asked_max * 11).div_ceil(10) + 1;
+        let most = (most.ceil() as u64).max(asked_max * u64::from(environment.asked_max > 0));
+        (least.max(asked), most.min(DELAY_SECONDS_MAX))
+    }
+
+    /// The environment of the invocation that is running now, and its knowledge at the start.
+    fn holder(&self) -> Option<(Begun, &Environment)> {
+        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.begun())?;
+        Some((begun, self.environments.get(&begun.environment)?))
+    }
+
+    /// True if a call with this error spends no attempt: there is a breaker, and the error says "not now".
+    pub(super) fn is_not_now(&self, answer: &Answer) -> bool {
+        let Answer { kind, error_type, after, unavailable, .. } = *answer;
+        self.knobs.breaker().is_some()
+            && self.knobs.policy.outcome(kind, error_type, after, unavailable).is_not_now()
+    }
+
+    /// The same for a call that was cut off.
+    pub(super) fn is_not_now_if_cut_off(&self) -> bool {
+        let met = self.knobs.policy.outcome("transient", "Timeout", None, false);
+        self.knobs.breaker().is_some() && met.is_not_now()
+    }
+
+    /// The shortest hold after this call: what is left of a `Retry-After`, unless a later call was answered.
+    pub(super) fn floor(&self, Outcome { caller, ended, .. }: &Outcome, now: DateTime<Utc>) -> u64 {
+        self.holder().map_or(0, |(_, environment)| environment.asked_seconds(&caller.key, *ended, now))
     }
 
     /// Checks that a failed call of this invocation, the last one for its message, is right to spend an attempt.
     pub(super) fn check_spent(&self, call: &Outcome) -> Result<(), Violation> {
-        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.begun());
-        let Some(begun) = begun else { return Ok(()) };
-        let Some(environment) = self.environments.get(&begun.environment) else { return Ok(()) };
+        let Some((begun, environment)) = self.holder() else { return Ok(()) };
         let Outcome { caller: Caller { key, failures, is_overdue, is_unconfirmed, .. }, met, .. } = call;
         if *met == Met::Answer || *is_overdue || *is_unconfirmed {
             return Ok(());

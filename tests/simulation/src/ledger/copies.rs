@@ -79,6 +79,14 @@ impl Copy {
     }
 }
 
+/// An outage, as a message or a hand-off reports it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Outage {
+    pub(crate) since: DateTime<Utc>,
+    /// First calls in a row that failed.
+    pub(crate) first_failures: u32,
+}
+
 /// The document `Failure`.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure(Value);
@@ -125,6 +133,12 @@ impl Failure {
 
     pub(crate) fn time(&self, name: &str) -> Option<DateTime<Utc>> {
         DateTime::parse_from_rfc3339(self.text(name)).ok().map(|time| time.to_utc())
+    }
+
+    /// The outage for which its message is held.
+    pub(crate) fn outage(&self) -> Option<Outage> {
+        let since = self.time("held_since")?;
+        Some(Outage { since, first_failures: number(&self.0["outage_failures"]).unwrap_or(0) })
     }
 
     pub(crate) fn attempts(&self) -> Option<u32> {

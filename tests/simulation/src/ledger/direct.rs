@@ -1,8 +1,10 @@
 //! The strategy `direct-resend`: the message-processor decides on its own failed messages, as the
 //! failed-message-processor would.
 
+use redeliver_core::strategy::Strategy;
+
 use super::breaker::{Held, Outcome};
-use super::copies::{Copy, Failure};
+use super::copies::{Copy, Failure, Outage};
 use super::invocations::Reason;
 use super::oracle::{Case, NOT_CALLED};
 use super::sends::{Send, no_delay};
@@ -37,12 +39,22 @@ impl Ledger {
             let answers = self.subjects[send.n].answers.iter();
             let answers =
                 answers.filter(|answer| (answer.invocation, answer.generation, answer.attempt) == which);
-            let mut add = |kind, error_type, after, reason, held| {
+            let mut add = |kind, error_type, after, reason, call: Option<Outcome>| {
+                let (n, retries, attempt) = (send.n, &before, before.attempt);
+                let held = Held { n, retries, attempt, error_type, call: call.as_ref(), report: None };
+                let hold = self.asked_range(&held, send.at);
                 let case = self.case_of(copy, before.clone(), (kind, error_type, after), send.at);
-                all.push(Failed { case, reason, held });
+                all.push(Failed { case: case.held_for(hold), reason, held: call });
             };
+            for error_type in NOT_CALLED {
+                add("held", error_type, None, Reason::NotCalled(delivery.clone()), None);
+            }
+            // The others are handed off.
+            if self.knobs.retry_loop.strategy() == Some(Strategy::DelayedResend) {
+                continue;
+            }
             for answer in answers {
-                if !answer.kind.is_empty() {
+                if !answer.kind.is_empty() && !self.is_not_now(answer) {
                     add(answer.kind, answer.error_type, answer.after, Reason::Answered, None);
                 }
                 let (error_type, reason) = match answer.is_cut_off {
@@ -50,33 +62,36 @@ impl Ledger {
                     false => (answer.error_type, Reason::Answered),
                 };
                 if let Some(outcome) = &answer.outcome {
-                    let floor = self.floor(outcome, send.at).max(1);
-                    add("held", error_type, Some(floor), reason, Some(outcome.clone()));
+                    add("held", error_type, None, reason, Some(outcome.clone()));
                 }
             }
-            add("transient", "Timeout", None, Reason::CutOff(delivery.clone()), None);
-            add("not_started", "NotStarted", None, Reason::NotCalled(delivery.clone()), None);
-            for error_type in NOT_CALLED {
-                add("held", error_type, None, Reason::NotCalled(delivery.clone()), None);
+            if !self.is_not_now_if_cut_off() {
+                add("transient", "Timeout", None, Reason::CutOff(delivery.clone()), None);
             }
+            add("not_started", "NotStarted", None, Reason::NotCalled(delivery.clone()), None);
         }
         all
     }
 
-    /// A re-send with its delay, by the function that made the call.
+    /// A re-send with its delay, by the function that made the call, or did not make it.
     pub(super) fn direct_resend(&mut self, send: Send<'_>) -> Result<(), Violation> {
         let failed = self.failed(send);
         let follows = self.resend_follows(send, || failed.iter().map(|failed| &failed.case))?;
         self.resent(send, &follows)?;
         let (mut reasons, mut wrong) = (Vec::new(), Ok(()));
+        let body = send.body.ok_or("its body cannot be read")?;
+        let first_failures = body.retries.outage_failures;
+        let outage = body.retries.held_since.map(|since| Outage { since, first_failures });
         for number in follows.cases {
             let Failed { case, reason, held } = &failed[number];
             let (retries, error_type) = (case.before(), case.error_type());
             let is_right = match reason {
                 _ if case.is_held() => {
                     let (attempt, call) = (retries.attempt, held.as_ref());
-                    let held = Held { n: send.n, retries, attempt, error_type, call, seconds: None };
-                    self.check_held(&held, send.at)
+                    let held = Held { n: send.n, retries, attempt, error_type, call, report: None };
+                    let known =
+                        outage.map_or(Ok(()), |outage| self.check_outage_is_known(send.n, outage, send.at));
+                    known.and_then(|()| self.check_held(&held, send.at))
                 }
                 Reason::NotCalled(_) => self.check_not_started(),
                 Reason::Answered | Reason::CutOff(_) => self.check_attempt_spent(send.n),
@@ -114,6 +129,9 @@ impl Ledger {
         let (failure, case) = self.attached_case(send)?;
         failure.fits(self.subjects[send.n].is_oversize())?;
         self.check_failure_of_call(send, &failure)?;
+        if self.knobs.retry_loop.strategy() == Some(Strategy::DelayedResend) && !case.was_not_called() {
+            return Err("it was called: the failed-message-processor decides".to_owned());
+        }
         if self.may_give_up(&case, failure.text("verdict"), &failure, send) {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Datelike as _, SubsecRound as _, TimeDelta, Utc};
 
 use super::body::{Body, Retries};
-use super::copies::Failure;
+use super::copies::{Failure, Outage};
 use super::sends::Send;
 use super::{Copy, Ledger, Violation, seconds};
 use crate::messages::Expected;
@@ -24,8 +24,12 @@ pub(super) struct Case {
     error_type: String,
     details: String,
     asked: Option<Asked>,
-    /// The least and the most seconds of its hold.
+    /// The least and the most seconds of its hold, before any limit.
     hold: (u64, u64),
+    /// The outage for which it is held, if its hand-off says so.
+    outage: Option<Outage>,
+    /// The case is read from a hand-off.
+    is_handed_off: bool,
     /// Start of a long delay.
     failed_at: DateTime<Utc>,
     /// A document has the time of the failure, to the millisecond.
@@ -74,9 +78,9 @@ fn is_answered(class: Class, kind: &str) -> bool {
     class == Class::Transient || kind == "snooze"
 }
 
-/// The least and the most seconds of a hold that asks for this.
-fn hold(asked: Option<u64>) -> (u64, u64) {
-    asked.map_or((1, DELAY_SECONDS_MAX), |asked| (asked.min(DELAY_SECONDS_MAX), asked.min(DELAY_SECONDS_MAX)))
+/// The delay of a hold up to the next multiple of ten seconds, if it is above a minute. `decided_at` is a Unix time.
+fn on_grid(seconds: u64, decided_at: u64) -> u64 {
+    if seconds > 60 { seconds + (10 - (decided_at + seconds) % 10) % 10 } else { seconds }
 }
 
 impl Case {
@@ -96,6 +100,16 @@ impl Case {
     /// The case before it hopped.
     pub(super) fn before_its_hop(&self) -> Self {
         Self { due: None, ..self.clone() }
+    }
+
+    /// True if it was not called, so that it goes straight back.
+    pub(super) fn was_not_called(&self) -> bool {
+        self.is_held() && NOT_CALLED.contains(&self.error_type.as_str())
+    }
+
+    /// The same case with these seconds of its hold.
+    pub(super) fn held_for(self, hold: (u64, u64)) -> Self {
+        Self { hold, ..self }
     }
 
     fn spends(&self) -> bool {
@@ -138,18 +152,23 @@ impl Ledger {
             if failure.is_some_and(Failure::is_from_producer) { before.of_producer() } else { before };
         let unexplained = if copy.redriven { "unanswered" } else { "transient" };
         let kind = said("kind", unexplained);
-        let class = self.knobs.policy.class(kind, said("type", "Redrive"));
+        let error_type = said("type", "Redrive");
+        let class = self.knobs.policy.class(kind, error_type);
         Some(Case {
             body_hash: copy.body_hash,
             sent_at: failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at),
             class,
             is_answered: is_answered(class, kind),
-            spends: self.spends(class, &before),
+            spends: self.spends(class, error_type, &before),
             before,
-            error_type: said("type", "Redrive").to_owned(),
+            error_type: error_type.to_owned(),
             details: said("details", "").to_owned(),
             asked: Asked::of(said("kind", ""), failure.and_then(Failure::retry_after)),
-            hold: hold(failure.and_then(Failure::retry_after)),
+            hold: failure
+                .and_then(Failure::retry_after)
+                .map_or((1, DELAY_SECONDS_MAX), |asked| (asked, asked)),
+            outage: failure.and_then(Failure::outage),
+            is_handed_off: true,
             failed_at: failure
                 .and_then(|failure| failure.time("failed_at"))
                 .or(copy.first_received)
@@ -174,13 +193,14 @@ impl Ledger {
             sent_at: copy.sent_at,
             class,
             is_answered: is_answered(class, kind),
-            spends: self.spends(class, &before),
+            spends: self.spends(class, error_type, &before),
             before,
             error_type: error_type.to_owned(),
             details: String::new(),
             asked: Asked::of(kind, retry_after),
-            // Only its floor is known.
-            hold: (hold(retry_after.or(Some(1))).0, DELAY_SECONDS_MAX),
+            hold: (1, DELAY_SECONDS_MAX),
+            outage: None,
+            is_handed_off: false,
             // The time is unknown: shortly before, by a clock that may be ahead.
             failed_at: sent_again_at + self.skew(),
             has_time: false,
@@ -188,10 +208,11 @@ impl Ledger {
         }
     }
 
-    fn spends(&self, class: Class, before: &Retries) -> Budget {
+    fn spends(&self, class: Class, error_type: &str, before: &Retries) -> Budget {
+        let was_called = !NOT_CALLED.contains(&error_type);
         match class {
             Class::Moved => Budget::Redrive,
-            Class::Held if before.held_seconds < self.knobs.policy.hold_seconds_max() => Budget::Hold,
+            Class::Held if was_called || !self.holds_are_over(before) => Budget::Hold,
             Class::Held | Class::Free if before.snoozes < 100 => Budget::Snooze,
             _ => Budget::Attempt,
         }
@@ -233,32 +254,29 @@ impl Ledger {
         if case.spends() && before.attempt >= max_attempts {
             return Err(refusal(move || format!("its {max_attempts} retries are made")));
         }
+        if is(Budget::Hold) && self.holds_are_over(before) {
+            return Err(refusal(|| "it has reached its hold limit".to_owned()));
+        }
         if is(Budget::Redrive) && self.redrives_are_over(before).is_some() {
             return Err(refusal(|| "SQS has moved it too often before".to_owned()));
         }
         if !case.was_first_sent_as(body) {
             return Err(refusal(move || format!("it was first sent at {first_sent}")));
         }
-        let held_since = self.held_since(case, body, send);
-        if body.retries.held_since != held_since {
-            return Err(refusal(move || format!("it is held since {held_since:?}")));
-        }
+        self.check_outage(case, body, send)?;
         self.check_history(case, body, send.n)?;
         let missing = || refusal(|| "next_retry_time is missing".to_owned());
         let next = body.retries.next_retry.ok_or_else(missing)?;
         if self.knobs.policy.long_delays && case.may_be_long() {
             self.check_due(case, next, send)?;
         } else {
-            let left = self.age_limit(send.n, first_sent).map(|limit| limit - send.at);
-            // At most half of the time left, by the clock of the deciding process, and never past its hold limit.
-            let until_called = self.knobs.policy.hold_seconds_max().saturating_sub(before.held_seconds);
-            let held = |seconds: u64, slack: TimeDelta| {
-                let left = left.map(|left| (left + slack).num_seconds().max(0).unsigned_abs() / 2);
-                seconds.min(until_called).min(left.unwrap_or(u64::MAX)).max(1)
-            };
+            let limit = self.age_limit(send.n, first_sent);
             let (least, most) = match case.spends {
-                Budget::Hold => (held(case.hold.0, -self.tolerance()), held(case.hold.1, self.tolerance())),
-                _ => self.delays(send.n, case.retry(), case.asked).range(left, self.tolerance()),
+                Budget::Hold => self.hold_range(case, delay.into(), next, limit)?,
+                _ => {
+                    let left = limit.map(|limit| limit - send.at);
+                    self.delays(send.n, case.retry(), case.asked).range(left, self.tolerance())
+                }
             };
             if !(least..=most).contains(&u64::from(delay)) {
                 return Err(refusal(move || format!("the delay must be in {least}..={most}")));
@@ -274,6 +292,36 @@ impl Ledger {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The least and the most seconds of a hold with this due time: at most half of the time left, and never past its
+    /// hold limit.
+    fn hold_range(
+        &self,
+        case: &Case,
+        delay: u64,
+        due: DateTime<Utc>,
+        limit: Option<DateTime<Utc>>,
+    ) -> Result<(u64, u64), Refusal<'static>> {
+        // By the clock of the deciding process.
+        let decided_at = due.timestamp() - i64::try_from(delay).unwrap_or(0);
+        let until_called = self.knobs.policy.hold_seconds_max().saturating_sub(case.before.held_seconds);
+        let left = limit.map(|limit| (limit.timestamp() - decided_at).max(0).unsigned_abs() / 2);
+        let cut = |more: u64| {
+            let left = left.map_or(u64::MAX, |left| left.saturating_sub(1) + more);
+            until_called.min(left).min(DELAY_SECONDS_MAX).max(1)
+        };
+        let grid = |seconds| on_grid(seconds, decided_at.unsigned_abs());
+        if (61..cut(0)).contains(&delay) && due.timestamp() % 10 != 0 {
+            return Err(refusal(move || format!("a hold above a minute is due at {due}")));
+        }
+        let (least, most) = case.hold;
+        Ok((grid(least).min(cut(0)), grid(most).min(cut(2))))
+    }
+
+    /// True if a message that is called now is called for the last time, unless its target takes it.
+    fn holds_are_over(&self, before: &Retries) -> bool {
+        before.held_seconds >= self.knobs.policy.hold_seconds_max()
     }
 
     /// The reason why a message that SQS moved does not come back once more.
@@ -292,23 +340,29 @@ impl Ledger {
         (in_all >= most_in_all).then(|| refusal(in_all + 1, " in all", &limit))
     }
 
-    /// The first hold of a series writes its time, the following ones keep it, and any other re-send removes it.
-    fn held_since(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<DateTime<Utc>> {
+    /// A held message carries the outage that its hand-off reports; any other re-send carries none.
+    fn check_outage<'a>(&self, case: &'a Case, body: &'a Body, send: Send<'_>) -> Result<(), Refusal<'a>> {
+        let Retries { held_since, outage_failures, .. } = body.retries;
         // A target that takes no more calls now is not down.
         if case.spends != Budget::Hold || case.error_type == "RateLimited" {
-            return None;
+            let is_clear = held_since.is_none() && outage_failures == 0;
+            let why = || refusal(|| "it is not held for an outage".to_owned());
+            return if is_clear { Ok(()) } else { Err(why()) };
+        }
+        let Some(held_since) = held_since else { return Err(refusal(|| "without held_since".to_owned())) };
+        // The environment that holds it knows.
+        if !case.is_handed_off {
+            return Ok(());
         }
         // Never later than the sending process's clock. Times are written in microseconds.
-        let failed_at = case.failed_at.trunc_subsecs(6);
-        let is_then = |written: &DateTime<Utc>| {
-            *written <= failed_at && (*written == failed_at || (*written - send.at).abs() <= self.tolerance())
-        };
-        let is_believed = |since: &DateTime<Utc>| case.before.held_seconds > 0 && *since <= case.sent_at;
-        case.before
-            .held_since
-            .filter(is_believed)
-            .or(body.retries.held_since.filter(is_then))
-            .or(Some(case.failed_at))
+        let since = case.outage.map_or(case.failed_at.trunc_subsecs(6), |outage| outage.since);
+        let is_then =
+            held_since == since || (held_since < since && (held_since - send.at).abs() <= self.tolerance());
+        let failures = case.outage.map_or(0, |outage| outage.first_failures);
+        if is_then && outage_failures == failures {
+            return Ok(());
+        }
+        Err(refusal(move || format!("its outage began at {since}, with {failures} failures")))
     }
 
     /// At most five, the newest last, which is this one. A message that was held without a call has not failed.
@@ -356,6 +410,12 @@ impl Ledger {
                 redrives_over.is_some_and(|why| written == why || self.subjects[send.n].is_oversize())
             }
             _ if exhausted || redrives_over.is_some() => false,
+            "MESSAGE_EXPIRED" if case.spends == Budget::Hold && self.holds_are_over(&case.before) => {
+                let (held, most) = (case.before.held_seconds, self.knobs.policy.hold_seconds_max());
+                let explanation =
+                    format!("Held for {held} s: the target never took it (hold_seconds_max is {most})");
+                failure.text("explanation") == explanation || self.subjects[send.n].is_oversize()
+            }
             "MESSAGE_EXPIRED" => self
                 .age_limit(send.n, case.before.first_sent(case.sent_at))
                 .is_some_and(|limit| self.is_expired(case, limit, send)),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::arrivals::dead_letter;
 use super::body::{Body, Retries};
-use super::breaker::Held;
+use super::breaker::{Held, HoldReport};
 use super::calls::Answer;
 use super::copies::{Copy, Failure, bytes_before_folding, unfolded};
 use super::invocations::Reason;
@@ -79,8 +79,12 @@ impl Ledger {
         match (self.knobs.retry_loop.strategy(), place) {
             (Some(Strategy::DelayedResend), Place::Intermediate) => self.hand_off(send),
             (Some(Strategy::DirectResend), Place::Intermediate) => self.direct_hop(send),
-            (Some(Strategy::DirectResend), Place::Source) => self.direct_resend(send),
-            (Some(Strategy::DirectResend), Place::Annotation) if is_valid => self.direct_verdict(send),
+            (Some(Strategy::DelayedResend | Strategy::DirectResend), Place::Source) => {
+                self.direct_resend(send)
+            }
+            (Some(Strategy::DelayedResend | Strategy::DirectResend), Place::Annotation) if is_valid => {
+                self.direct_verdict(send)
+            }
             (Some(Strategy::Visibility), Place::Annotation) if is_valid => self.own_verdict(send),
             (_, Place::Annotation) => self.refusal(send),
             _ => Err("it has no business there".to_owned()),
@@ -97,6 +101,9 @@ impl Ledger {
         self.attributes_kept(send, "Failure")?;
         let failure = Failure::of(&send.content.attributes).ok_or("without a reason")?;
         failure.fits(subject.is_oversize())?;
+        if failure.text("kind") == "held" && NOT_CALLED.contains(&failure.text("type")) {
+            return Err("it was not called, and goes straight back to the source queue".to_owned());
+        }
         self.check_failure_of_call(send, &failure)
     }
 
@@ -140,8 +147,11 @@ impl Ledger {
         let mut reason = None;
         if kind == "held" {
             let held = |call| {
-                let seconds = failure.retry_after();
-                self.check_held(&Held { n: send.n, retries, attempt, error_type, call, seconds }, send.at)
+                let (seconds, outage) = (failure.retry_after(), failure.outage());
+                // The outage is of no use to a message that is given up.
+                let is_whole = !is_oversize && failure.text("verdict").is_empty() && !is_counted_by_the_queue;
+                let report = Some(HoldReport { seconds, outage, is_whole });
+                self.check_held(&Held { n: send.n, retries, attempt, error_type, call, report }, send.at)
             };
             let was_called = !NOT_CALLED.contains(&error_type);
             let reasons = calls().filter_map(|answer| {
@@ -161,15 +171,20 @@ impl Ledger {
                 Some(reason) => Some(reason?),
                 None => None,
             };
-        } else if calls().any(|answer| {
-            (answer.error_type, answer.kind, answer.after) == (error_type, kind, failure.retry_after())
-        }) {
-            reason = Some(Reason::Answered);
-            self.check_attempt_spent(send.n)?;
+        } else {
+            let said = |answer: &&Answer| {
+                (answer.error_type, answer.kind, answer.after) == (error_type, kind, failure.retry_after())
+            };
+            if calls().any(|answer| said(&answer) && !self.is_not_now(answer)) {
+                reason = Some(Reason::Answered);
+                self.check_attempt_spent(send.n)?;
+            } else if calls().any(|answer| said(&answer)) {
+                return Err(format!("{error_type} says not now, and it spends an attempt"));
+            }
         }
         let reason = match (kind, error_type) {
             _ if let Some(reason) = reason => reason,
-            ("transient", "Timeout") => {
+            ("transient", "Timeout") if !self.is_not_now_if_cut_off() => {
                 self.check_attempt_spent(send.n)?;
                 Reason::CutOff(delivery.to_owned())
             }

@@ -3,7 +3,6 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::breaker::Met;
 use super::calls::Answer;
 use super::copies::Failure;
 use super::last_call::Delays;
@@ -11,7 +10,7 @@ use super::oracle::Retry;
 use super::sends::{Send, no_delay};
 use super::{Actor, Ledger, Place, Violation};
 use crate::messages::Expected;
-use crate::policy::{Asked, Class, DELAY_SECONDS_MAX};
+use crate::policy::{Asked, Class, DELAY_SECONDS_MAX, Met};
 
 impl Ledger {
     /// A change of visibility: for a failure in the same invocation, and by the policy.
@@ -114,11 +113,13 @@ impl Ledger {
         let retry = Retry { generation: answer.generation, attempt: attempt + 1, ..Retry::default() };
         let end = self.end(sent_at, limit);
         let delays = self.hidden_for(n, retry, Asked::of(kind, after));
-        let (least, mut most) = delays.range(Some(end - at), self.tolerance());
+        let (mut least, mut most) = delays.range(Some(end - at), self.tolerance());
         let may_be_held =
             not_started || answer.outcome.as_ref().is_some_and(|outcome| outcome.met != Met::Answer);
         // Hidden until the end of its hold, if that is later than the backoff.
         if may_be_held && self.knobs.breaker().is_some() {
+            let floor = answer.outcome.as_ref().map(|outcome| Asked::Floor(self.floor(outcome, at)));
+            least = self.hidden_for(n, retry, floor).range(Some(end - at), self.tolerance()).0;
             let hold = self.hidden_for(n, retry, Some(Asked::Floor(DELAY_SECONDS_MAX)));
             most = most.max(hold.range(Some(end - at), self.tolerance()).1);
         }

@@ -21,7 +21,7 @@ pub enum BreakerKnob {
 pub struct BreakerModel {
     /// The messages that share a circuit.
     pub per: Per,
-    /// Globs.
+    /// Globs: more errors that say "not now".
     pub opens_on: Vec<&'static str>,
     /// In all.
     pub hold_seconds_max: u64,
@@ -40,17 +40,55 @@ pub enum Per {
 
 impl Default for BreakerModel {
     fn default() -> Self {
-        Self { per: Per::Group, opens_on: OPENS_ON[0].to_vec(), hold_seconds_max: 86_400 }
+        Self { per: Per::Group, opens_on: Vec::new(), hold_seconds_max: 86_400 }
     }
 }
 
-/// Lists of error types; the first one is the default.
-const OPENS_ON: [&[&str]; 4] = [
-    &["Http.*", "HttpStatus.429", "HttpStatus.5*", "Lambda.*", "Sandbox.Timedout", "Timeout"],
-    &["*"],
-    &["HttpStatus.*"],
-    &["Timeout", "Db.Bus?"],
-];
+/// Lists of error types beside the built-in one.
+const OPENS_ON: [&[&str]; 6] = [&[], &[], &[], &["*"], &["HttpStatus.*"], &["Timeout", "Db.Bus?"]];
+
+/// The outcome of a call, as far as its target's health is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// The target is there, or the error is the message's own.
+    Answer,
+    /// The message's fault or the target's.
+    Fault,
+    /// Not now.
+    Unavailable,
+    /// Not now: the target takes fewer calls, or has asked for a delay.
+    Refusal,
+}
+
+impl Met {
+    /// True if it spends no attempt.
+    #[must_use]
+    pub fn is_not_now(self) -> bool {
+        matches!(self, Self::Unavailable | Self::Refusal)
+    }
+}
+
+/// The outcome of a call with a transient error of this type, by the table in docs/handlers.md.
+pub(super) fn outcome(error_type: &str) -> Met {
+    let status = error_type.strip_prefix("HttpStatus.").and_then(|status| status.parse::<u16>().ok());
+    if let Some(status) = status {
+        return match status {
+            429 => Met::Refusal,
+            300..=399 | 401 | 403 | 405 | 407 | 502..=504 | 520..=530 => Met::Unavailable,
+            404 | 500..=599 => Met::Fault,
+            _ => Met::Answer,
+        };
+    }
+    match error_type.split_once('.') {
+        Some(("Lambda", "Throttled")) => Met::Refusal,
+        Some(("Http", "Connect" | "NoCredentials" | "NotSigned")) => Met::Unavailable,
+        Some(("Lambda", "AccessDenied" | "Connect" | "Kms" | "NotFound" | "Service")) => Met::Unavailable,
+        Some(("Http", "ConnectionLost" | "Timeout")) => Met::Fault,
+        Some(("Lambda", "FunctionError" | "Timeout") | ("Sandbox", "Timedout")) => Met::Fault,
+        None if error_type == "Timeout" => Met::Fault,
+        _ => Met::Answer,
+    }
+}
 
 impl BreakerKnob {
     /// Any settings; with small numbers, so that much happens.
@@ -89,10 +127,14 @@ impl BreakerModel {
             Per::Attribute(name) => format!("attribute:{name}"),
             Per::Target => "target".to_owned(),
         };
-        json!({"per": per, "opens_on": self.opens_on, "hold_seconds_max": self.hold_seconds_max})
+        let mut document = json!({"per": per, "hold_seconds_max": self.hold_seconds_max});
+        if !self.opens_on.is_empty() {
+            document["opens_on"] = Value::from(self.opens_on.clone());
+        }
+        document
     }
 
-    /// True if an error of this type is an outage.
+    /// True if it names an error of this type.
     #[must_use]
     pub fn opens_on(&self, error_type: &str) -> bool {
         self.opens_on.iter().any(|glob| glob_matches(glob.as_bytes(), error_type.as_bytes()))
