@@ -45,7 +45,9 @@ const ONE_REFUSAL: TimeDelta = TimeDelta::milliseconds(1100);
 const REFUSALS_FIRST: i64 = 20;
 const SECONDS_PER_REFUSAL: i64 = 7;
 /// The shortest time until a probe.
-const PROBE_IN_MIN: TimeDelta = TimeDelta::milliseconds(500);
+const PROBE_IN_MIN: TimeDelta = TimeDelta::milliseconds(1100);
+/// At most so many probes of an outage come that soon.
+const FIRST_PROBES: u32 = 24;
 /// The breaker counts time in hundredths of a second.
 const ROUNDING: TimeDelta = TimeDelta::milliseconds(20);
 
@@ -194,6 +196,7 @@ struct Open {
     by: Option<u64>,
     probing: Option<CallId>,
     next_probe: DateTime<Utc>,
+    failed_probes: u32,
     /// Until then messages that failed before are held, too.
     believed_until: DateTime<Utc>,
 }
@@ -207,8 +210,11 @@ pub(crate) struct Begun {
 }
 
 impl Open {
-    /// The shortest time until the next probe, after one that failed now.
+    /// The shortest time until the next probe, after one that failed now. The first ones come soon.
     fn least_interval(&self, now: DateTime<Utc>) -> TimeDelta {
+        if self.failed_probes < FIRST_PROBES {
+            return PROBE_IN_MIN;
+        }
         PROBE_IN_MIN.max(((now - self.since) / 5).min(seconds(30)))
     }
 }
@@ -312,6 +318,7 @@ impl Environment {
                 by: None,
                 probing: None,
                 next_probe: now,
+                failed_probes: 0,
                 believed_until,
             };
             self.open.insert(key.clone(), open);
@@ -497,6 +504,7 @@ impl Environment {
         }
         let since = before_it.map_or(now, |open| open.since);
         let since_tick = before_it.map_or(self.tick, |open| open.since_tick);
+        let failed_probes = before_it.map_or(0, |open| open.failed_probes + 1);
         let confirms = caller.failures == 0 || met.is_not_now();
         let shown = if confirms { now + BELIEVED_MIN } else { now };
         let before_until = before.filter(|_| !opened).map_or(now, |open| open.believed_until);
@@ -508,6 +516,7 @@ impl Environment {
                 by,
                 probing: None,
                 next_probe: now + probe_in - ROUNDING,
+                failed_probes,
                 believed_until: shown.max(before_until),
             },
         );
@@ -736,7 +745,8 @@ impl Ledger {
         let Some((begun, environment)) = self.holder() else { return (1, DELAY_SECONDS_MAX) };
         let Held { retries, error_type, call, .. } = *held;
         let failures = retries.failures().max(held.attempt);
-        let by_age = 2.0 + retries.held_seconds as f64 / 2.0;
+        let held_before = retries.held_seconds as f64;
+        let by_age = (2.0 + held_before).min(15.0 + 0.35 * held_before);
         let by_failures = 2.0 * 3_f64.powi(i32::try_from(failures.min(10)).unwrap_or(10));
         let own = if call.is_some() { by_age.min(by_failures) } else { by_age }.min(HOLD_SECONDS_MAX);
         // At a rate limit, a part of its age.
@@ -744,7 +754,7 @@ impl Ledger {
         let age = (now + environment.skew - first + self.skew()).num_seconds().max(0) as f64;
         let by_rate = (0.04 * age).clamp(1.0, HOLD_SECONDS_MAX);
         let is_limited = call.is_none() && error_type == "RateLimited";
-        let least = if is_limited { 1 } else { (0.75 * own - 0.01) as u64 }.max(1);
+        let least = if is_limited { 1 } else { (own - 0.01) as u64 }.max(1);
         let most = match call {
             None if is_limited => by_rate,
             None => own,

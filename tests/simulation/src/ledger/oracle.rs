@@ -410,7 +410,7 @@ impl Ledger {
                 redrives_over.is_some_and(|why| written == why || self.subjects[send.n].is_oversize())
             }
             _ if exhausted || redrives_over.is_some() => false,
-            "MESSAGE_EXPIRED" if case.spends == Budget::Hold && self.holds_are_over(&case.before) => {
+            "HOLD_TIME_EXCEEDED" if case.spends == Budget::Hold && self.holds_are_over(&case.before) => {
                 let (held, most) = (case.before.held_seconds, self.knobs.policy.hold_seconds_max());
                 let explanation =
                     format!("Held for {held} s: the target never took it (hold_seconds_max is {most})");
