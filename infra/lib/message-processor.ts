@@ -58,12 +58,12 @@ export function createMessageProcessor(scope: Construct, props: NormalizedProps,
       new iam.PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: [target.function.functionArn] }),
     );
   }
-  const { batchSize, maxConcurrency } = plan;
+  const { batchSize, maxConcurrency, maxBatchingWindow } = plan;
   const { minimum: minimumPollers, maximum: maximumPollers } = plan.pollers ?? {};
   messageProcessor.addEventSource(eventSource(settings.source, {
     batchSize,
     ...(plan.pollers ? { provisionedPollerConfig: { minimumPollers, maximumPollers } } : { maxConcurrency }),
-    ...(props.maxBatchingWindow && { maxBatchingWindow: props.maxBatchingWindow }),
+    ...(!plan.isFifo && { maxBatchingWindow }),
   }));
   return messageProcessor;
 }

@@ -36,10 +36,11 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
   const { isFifo, defaultPolicy } = STRATEGIES[strategy];
   const policy = withLongDelays(props.policy ?? {}, props.longDelays);
   const fullPolicy = withDefaultsOf(defaultPolicy, policy);
-  const maxBatchingWindow = props.maxBatchingWindow ?? Duration.seconds(0);
   const { provisionedPollers } = props;
   const pollers = provisionedPollers && { minimum: provisionedPollers.minimum ?? 2, maximum: provisionedPollers.maximum };
   const inTemplate = durationsInTemplate(queueOfThisStack(props.existingSourceQueue, stack));
+  const givenVisibility = props.sourceVisibilityTimeout ?? inTemplate.visibilityTimeout;
+  const maxBatchingWindow = props.maxBatchingWindow ?? defaultBatchingWindow(isFifo, timeout, givenVisibility);
   return {
     names: namesOf(props.prefix, props.stage, isFifo),
     strategy,
@@ -51,10 +52,8 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
     // In a FIFO queue messages wait behind a failed one of their group.
     sourceRetention: props.sourceRetention ?? inTemplate.retention ?? (isFifo ? INNER_RETENTION : Duration.days(7)),
     sourceVisibilityTimeout:
-      props.sourceVisibilityTimeout ??
-      inTemplate.visibilityTimeout ??
       // Rounded up, so that a timeout or window with a fraction is reported once, for itself.
-      Duration.seconds(Math.ceil((VISIBILITY_FACTOR * timeout.toMilliseconds() + maxBatchingWindow.toMilliseconds()) / 1000)),
+      givenVisibility ?? Duration.seconds(Math.ceil(visibilityMillis(timeout, maxBatchingWindow) / 1000)),
     // In a larger batch, a FIFO queue also counts a receive of messages that wait behind a failed one.
     batchSize: props.batchSize ?? (isFifo ? 1 : 10),
     maxBatchingWindow,
@@ -68,6 +67,21 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
     ...commonSettingsOf(props, stack),
     encryptionKey: props.encryptionKey ?? keyOf(props.existingSourceQueue),
   };
+}
+
+/**
+ * One second, which makes batches fuller in outages and at a few messages a second (the table in docs/scale.md). No
+ * default makes a visibility timeout too short that is long enough without it, and FIFO queues have no batching window.
+ */
+function defaultBatchingWindow(isFifo: boolean, timeout: Duration, visibility: Duration | undefined): Duration {
+  const second = Duration.seconds(1);
+  const hasRoom = visibility === undefined || visibility.toMilliseconds() >= visibilityMillis(timeout, second);
+  return hasRoom && !isFifo ? second : Duration.seconds(0);
+}
+
+/** The least visibility timeout, in milliseconds. */
+function visibilityMillis(timeout: Duration, batchingWindow: Duration): number {
+  return VISIBILITY_FACTOR * timeout.toMilliseconds() + batchingWindow.toMilliseconds();
 }
 
 /** The policy with the prop `longDelays`; checks.ts reports a contradiction between the two. */

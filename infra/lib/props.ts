@@ -194,11 +194,13 @@ export interface RedeliverProps extends CommonProps {
    */
   readonly batchSize?: number;
   /**
-   * The time that Lambda waits for a batch from the source queue to fill, 0 s to 300 s. With little traffic it makes
-   * fewer, fuller invocations, which saves invocations and log lines, but delays every message and every retry by up to
-   * that time. The default of `sourceVisibilityTimeout` includes it; the readers of the other queues never wait. Cannot
-   * be set with strategy `ordered`, since Lambda has no batching window for FIFO queues.
-   * Default: 0 s.
+   * The time that Lambda waits for a batch from the source queue to fill, 0 s to 300 s. Fuller batches save invocations
+   * and log lines, and in an outage calls and requests, but each message and each retry waits up to that time. With very
+   * low traffic Lambda may wait up to 20 s, however short the window is; 0 s turns waiting off. The default of
+   * `sourceVisibilityTimeout` includes it; the readers of the other queues never wait. Cannot be set with strategy
+   * `ordered`, since Lambda has no batching window for FIFO queues.
+   * Default: 1 s, but 0 s with strategy `ordered`, and if the source queue's visibility timeout is known to be shorter
+   * than six times the function's timeout plus 1 s.
    */
   readonly maxBatchingWindow?: Duration;
   /** Concurrent calls to the target within one invocation. Cannot be set with your own function. Default: 10. */

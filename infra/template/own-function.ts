@@ -32,10 +32,10 @@ export const PARAMETERS = {
   },
   VisibilityTimeoutSeconds: {
     Type: 'Number',
-    Default: 360,
-    MinValue: 66,
+    Default: 361,
+    MinValue: 67,
     MaxValue: 43_200,
-    Description: "At least six times the function's timeout, which must be more than 10 s.",
+    Description: "At least six times the function's timeout, which must be more than 10 s, plus the batching window of 1 s.",
   },
   ReadsQueue: {
     Type: 'String',

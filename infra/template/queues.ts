@@ -41,7 +41,9 @@ function queuesTemplate(): Template {
   const stack = new Stack(app, 'Queues');
   const [prefix = '', ...stage] = PREFIX.split('-');
   const target = Target.http('https://set.by.the.containers/', { timeout: Duration.seconds(20) });
-  const props = normalizeProps({ target, timeout: INVOCATION, prefix, stage: stage.join('-') });
+  // `redeliver work` has no batching window.
+  const maxBatchingWindow = Duration.seconds(0);
+  const props = normalizeProps({ target, timeout: INVOCATION, maxBatchingWindow, prefix, stage: stage.join('-') });
   const plan = planOf(props, stack);
   const queues = createResendQueues(stack, props, plan);
   const workers = new CfnParameter(stack, 'WorkerRoleArns', { type: 'CommaDelimitedList' }).valueAsList;

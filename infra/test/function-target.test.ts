@@ -79,14 +79,14 @@ describe("a function of a user's own in the message-processor's place", () => {
     const mapping = (template: Template) =>
       Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => plain(Properties)).find(({ FunctionName }) => FunctionName === '{Own}');
     const common = { EventSourceArn: '{SourceQueue.Arn}', FunctionName: '{Own}', FunctionResponseTypes: ['ReportBatchItemFailures'] };
-    assert.deepEqual(mapping(usual.template), { ...common, BatchSize: 10, ScalingConfig: { MaximumConcurrency: 10 } });
+    assert.deepEqual(mapping(usual.template), { ...common, BatchSize: 10, MaximumBatchingWindowInSeconds: 1, ScalingConfig: { MaximumConcurrency: 10 } });
     const other = made(own({}, { batchSize: 5, maxConcurrency: 3, maxBatchingWindow: Duration.seconds(20) }));
     assert.deepEqual(mapping(other.template), { ...common, BatchSize: 5, MaximumBatchingWindowInSeconds: 20, ScalingConfig: { MaximumConcurrency: 3 } });
   });
 
-  test('the source queue hides a message for six times its timeout', () => {
+  test('the source queue hides a message for six times its timeout and the batching window', () => {
     const seconds = ({ template }: { template: Template }) => resources(template, 'AWS::SQS::Queue')['SourceQueue']?.Properties['VisibilityTimeout'];
-    assert.deepEqual([usual, made(own({ timeout: Duration.minutes(5) }))].map(seconds), [360, 1800]);
+    assert.deepEqual([usual, made(own({ timeout: Duration.minutes(5) }))].map(seconds), [361, 1801]);
   });
 
   const take = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'].map(
@@ -163,7 +163,7 @@ describe("a function of a user's own in the message-processor's place", () => {
         AWS_LAMBDA_EXEC_WRAPPER: '/opt/redeliver',
         STRATEGY: 'visibility',
         SOURCE_QUEUE_URL: '{SourceQueue}',
-        VISIBILITY_TIMEOUT_SECONDS: '360',
+        VISIBILITY_TIMEOUT_SECONDS: '361',
         RETENTION_SECONDS: '604800',
         RETRY_POLICY: '{}',
         ANNOTATION_QUEUE_URL: '{AnnotationQueue}',

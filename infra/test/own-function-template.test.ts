@@ -75,6 +75,7 @@ test('the function reads the source queue once somebody says so, and may do it b
     FunctionName: '{FunctionName}',
     EventSourceArn: '{RedeliverSourceQueue.Arn}',
     BatchSize: 10,
+    MaximumBatchingWindowInSeconds: 1,
     ScalingConfig: { MaximumConcurrency: '{MaxConcurrency}' },
     FunctionResponseTypes: ['ReportBatchItemFailures'],
     Enabled: { 'Fn::If': ['IsRead', true, false] },

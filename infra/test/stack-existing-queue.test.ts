@@ -53,7 +53,7 @@ describe('a source queue that another stack owns', () => {
       QueueArn: ARN,
       QueueUrl: { 'Fn::Join': ['', ['https://sqs.eu-west-1.', { Ref: 'AWS::URLSuffix' }, '/111122223333/orders']] },
       HasKey: 'false',
-      VisibilityTimeout: '360',
+      VisibilityTimeout: '361',
       MessageRetentionPeriod: '604800',
       MaximumMessageSize: '1048576',
     });
@@ -135,7 +135,7 @@ describe("a queue of the same stack has its attributes in the stack's template",
     assert.deepEqual(orders(template), {
       QueueName: 'orders',
       RedrivePolicy: { deadLetterTargetArn: { 'Fn::GetAtt': [id, 'Arn'] }, maxReceiveCount: 1 },
-      VisibilityTimeout: 360,
+      VisibilityTimeout: 361,
       MessageRetentionPeriod: 604_800,
       MaximumMessageSize: 1_048_576,
     });
@@ -164,6 +164,14 @@ describe("a queue of the same stack has its attributes in the stack's template",
     const processor = named(template, 'AWS::Lambda::Function', 'FunctionName', 'redeliver-prod-message-processor');
     const { VISIBILITY_TIMEOUT_SECONDS, RETENTION_SECONDS } = processor.Properties['Environment'].Variables;
     assert.deepEqual([VISIBILITY_TIMEOUT_SECONDS, RETENTION_SECONDS], ['900', '259200']);
+  });
+
+  test('its visibility timeout may be too short for the default batching window, which is then left out', () => {
+    const windowWith = (visibility: number, props: Partial<RedeliverProps> = {}): unknown =>
+      Object.values(withQueue({ visibilityTimeout: Duration.seconds(visibility) }, props).findResources('AWS::Lambda::EventSourceMapping'))
+        .flatMap((mapping) => mapping['Properties'].MaximumBatchingWindowInSeconds ?? []);
+    const none = { maxBatchingWindow: Duration.seconds(0) };
+    assert.deepEqual([windowWith(360), windowWith(361), windowWith(400, none)], [[0], [1], [0]]);
   });
 
   test('the synth refuses what a template cannot bring together', () => {

@@ -151,7 +151,7 @@ describe('functions', () => {
     assert.deepEqual(told.sort(), [
       ['RetriesAnnotationQueue', 'RetriesFinalDlqAnnotator', 10, ['ReportBatchItemFailures'], 10, undefined],
       ['RetriesIntermediateDlq', 'RetriesFailedMessageProcessor', 10, ['ReportBatchItemFailures'], 10, undefined],
-      ['RetriesSourceQueue', 'RetriesMessageProcessor', 10, ['ReportBatchItemFailures'], 10, undefined],
+      ['RetriesSourceQueue', 'RetriesMessageProcessor', 10, ['ReportBatchItemFailures'], 10, 1],
     ]);
   });
 
@@ -225,7 +225,7 @@ describe('functions', () => {
     const { TARGET_ALLOW_HTTP, TARGET_TIMEOUT_SECONDS: seconds, MAX_CONCURRENCY: calls } = variables(other, 'message-processor');
     assert.deepEqual([TARGET_ALLOW_HTTP, seconds, calls], ['true', '5', '2']);
     other.hasResourceProperties('AWS::Lambda::EventSourceMapping', { BatchSize: 5, ScalingConfig: { MaximumConcurrency: 7 } });
-    other.hasResourceProperties('AWS::SQS::Queue', { QueueName: 'redeliver-prod-source', VisibilityTimeout: 120 });
+    other.hasResourceProperties('AWS::SQS::Queue', { QueueName: 'redeliver-prod-source', VisibilityTimeout: 121 });
   });
 
   test("the headers' secret can be read by the message-processor alone", () => {

@@ -73,7 +73,7 @@ describe('the last right value is accepted, and the first wrong one is not', () 
     ['timeout', [{ timeout: seconds(900) }, { timeout: seconds(35) }, { ...call(1), timeout: seconds(6) }], []],
     ['the visibility timeout', [{ sourceVisibilityTimeout: seconds(360) }, { sourceVisibilityTimeout: seconds(43_200) }], [
       [{ sourceVisibilityTimeout: seconds(359) }, visibility(359)],
-      [{ sourceVisibilityTimeout: seconds(43_201) }, visibility(43_201)],
+      [{ sourceVisibilityTimeout: seconds(43_201) }, visibility(43_201, '6 × timeout + maxBatchingWindow = 361 s')],
       [{ sourceVisibilityTimeout: seconds(359), existingSourceQueue: SourceQueue.fromArn(EXISTING) }, visibility(359)],
     ]],
     ['the batching window', [

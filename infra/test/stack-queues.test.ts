@@ -41,7 +41,7 @@ describe('queues', () => {
       ];
     });
     assert.deepEqual(told, [
-      ['source', 604_800, 360, 1, 1_048_576, true, undefined],
+      ['source', 604_800, 361, 1, 1_048_576, true, undefined],
       ['intermediate-dlq', 1_209_600, 180, 100, 1_048_576, true, undefined],
       ['annotation', 1_209_600, 180, 110, 1_048_576, true, undefined],
       ['final-dlq', 1_209_600, 180, undefined, 1_048_576, true, undefined],

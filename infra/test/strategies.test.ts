@@ -92,7 +92,7 @@ describe('strategy visibility', () => {
     assert.deepEqual(variables(template, 'MessageProcessor'), {
       STRATEGY: 'visibility',
       SOURCE_QUEUE_URL: '{SourceQueue}',
-      VISIBILITY_TIMEOUT_SECONDS: '360',
+      VISIBILITY_TIMEOUT_SECONDS: '361',
       RETENTION_SECONDS: '604800',
       RETRY_POLICY: '{}',
       ANNOTATION_QUEUE_URL: '{AnnotationQueue}',
@@ -223,12 +223,12 @@ describe('long delays', () => {
   });
 
   test('alarms wait for what is meant: a hop is a new message, but the first send is long ago', () => {
-    // 60, 120 ... 30,720: ten delays; then 30 of 12 hours; 41 calls of a minute.
-    const span = 60 * 1023 + 30 * 43_200 + 41 * 60;
+    // 60, 120 ... 30,720: ten delays; then 30 of 12 hours; 41 calls of a minute, each a second after its receive.
+    const span = 60 * 1023 + 30 * 43_200 + 41 * 61;
     const told = alarms(template);
-    // A day's outage of the target and one of our function, with the redrives' delays and 20 visibility timeouts of 360 s.
-    const held = 86_400 + 1 + 189 * 60;
-    const moved = 5 * 255 + 12 * 900 + 20 * 360;
+    // A day's outage of the target and one of our function, with the redrives' delays and 20 visibility timeouts of 361 s.
+    const held = 86_400 + 1 + 189 * 61;
+    const moved = 5 * 255 + 12 * 900 + 20 * 361;
     for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator']) {
       assert.equal(told[`${name}-sees-old-messages`], span + held + moved + hour);
     }
@@ -246,10 +246,10 @@ describe('long delays', () => {
 
   test('and for an outage, however short the retention is: each re-send is a new message', () => {
     const sees = (props: Partial<RedeliverProps>): unknown => alarms(templateWith(() => ({ ...HTTP, ...props })))['message-processor-sees-old-messages'];
-    const outage = 5 * 900 + 6 * 60 + (86_400 + 1 + 189 * 60) + (5 * 255 + 12 * 900);
+    const outage = 5 * 900 + 6 * 61 + (86_400 + 1 + 189 * 61) + (5 * 255 + 12 * 900);
     const day = { sourceRetention: Duration.days(1) };
-    assert.equal(sees(day), outage + 20 * 360 + hour);
-    assert.equal(sees({ ...day, maxReceiveCount: 2 }), outage + 20 * 2 * 360 + hour, 'SQS moves it at the second receive');
+    assert.equal(sees(day), outage + 20 * 361 + hour);
+    assert.equal(sees({ ...day, maxReceiveCount: 2 }), outage + 20 * 2 * 361 + hour, 'SQS moves it at the second receive');
     assert.equal(sees({ ...day, policy: RetryPolicy.fromJson({ max_age_seconds: 80_000 }) }), 80_000 + hour);
     assert.equal(sees({ ...day, policy: RetryPolicy.fromJson({ circuit_breaker: false, max_redrives: 0 }) }), 0.8 * 86_400);
     assert.equal(sees({ ...day, strategy: Strategy.VISIBILITY }), 0.8 * 86_400, 'a hidden message has one clock');
@@ -372,13 +372,13 @@ describe('a wrong combination is one sentence', () => {
       { ...hiding, policy: RetryPolicy.fromJson({ max_attempts: 981, backoff: { kind: 'fixed', delay_seconds: 1 } }) },
       ['policy/max_attempts is 981; use at most 980 with strategy visibility: SQS moves a message after max_attempts + 10 receives, the annotation queue keeps it for 10 more, and SQS counts to 1000.'],
     ],
-    ['the longest delay that SQS can hide', { ...hiding, policy: RetryPolicy.fromJson(fixed(42_840)) }, []],
+    ['the longest delay that SQS can hide', { ...hiding, policy: RetryPolicy.fromJson(fixed(42_839)) }, []],
     [
       'a second more, which would come too early',
-      { ...hiding, policy: RetryPolicy.fromJson(fixed(42_841)) },
+      { ...hiding, policy: RetryPolicy.fromJson(fixed(42_840)) },
       [
-        'policy has a delay of 42841 s; use at most 42840 s with strategy visibility: SQS hides a message for at most 43200 s (12 hours) from its receive, ' +
-          'of which the visibility timeout (360 s) may have passed.',
+        'policy has a delay of 42840 s; use at most 42839 s with strategy visibility: SQS hides a message for at most 43200 s (12 hours) from its receive, ' +
+          'of which the visibility timeout (361 s) may have passed.',
       ],
     ],
     ['the same with a longer visibility timeout', { ...hiding, policy: RetryPolicy.fromJson(fixed(42_800)), sourceVisibilityTimeout: Duration.seconds(400) }, []],
@@ -393,8 +393,8 @@ describe('a wrong combination is one sentence', () => {
     ['12 hours in hops', { policy: RetryPolicy.fromJson(fixed(43_200)) }, []],
     // 14 × 12 hours: each hop is a new message, but a hidden message stays the same.
     ['a week of hops', { policy: RetryPolicy.fromJson(fixed(42_840, 14)) }, []],
-    ['a week hidden', { ...hiding, policy: RetryPolicy.fromJson(fixed(42_840, 14)) }, [spans(14, '7.0')]],
-    ['a week hidden, but given up in time', { ...hiding, policy: RetryPolicy.fromJson({ ...fixed(42_840, 14), max_age_seconds: 480_000 }) }, []],
+    ['a week hidden', { ...hiding, policy: RetryPolicy.fromJson(fixed(42_839, 14)) }, [spans(14, '7.0')]],
+    ['a week hidden, but given up in time', { ...hiding, policy: RetryPolicy.fromJson({ ...fixed(42_839, 14), max_age_seconds: 480_000 }) }, []],
     ['short delays for longer than the retention', { policy: RetryPolicy.fromJson({ max_attempts: 1000 }) }, [spans(1000, '11.1')]],
     [
       'hidden for as long as the annotation queue keeps it',

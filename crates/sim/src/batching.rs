@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
 
 /// The batches of an event source mapping.
@@ -13,7 +14,19 @@ pub struct Batching {
     pub window: Duration,
 }
 
-/// The batches of the inner functions, and of the message-processor unless it is deployed otherwise.
+impl Batching {
+    /// The message-processor's batches by default, as the construct deploys it. Lambda has no batching window for FIFO
+    /// queues, and only in batches of one is each of their receives a call.
+    pub fn for_message_processor(strategy: Strategy) -> Self {
+        if strategy.definition().is_fifo {
+            Self { size: 1, ..Self::default() }
+        } else {
+            Self { window: Duration::from_secs(1), ..Self::default() }
+        }
+    }
+}
+
+/// The batches of the inner functions.
 impl Default for Batching {
     fn default() -> Self {
         Self { size: 10, window: Duration::ZERO }

@@ -308,10 +308,8 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
     let policy = r#"{"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let policy = Policy::from_json(policy).unwrap();
     let messages = 2000;
-    // The construct's default for a FIFO queue, and no message that waits behind another one.
-    let is_fifo = strategy.definition().is_fifo;
-    let groups = is_fifo.then_some(Groups { count: 2000, down: 2000 });
-    let size = if is_fifo { 1 } else { 10 };
+    // No message waits behind another one.
+    let groups = strategy.definition().is_fifo.then_some(Groups { count: 2000, down: 2000 });
     let measured = |outage: u64| {
         let scenario = Scenario {
             strategy,
@@ -319,7 +317,7 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
             fault: TargetFault::Outage(Duration::from_secs(outage)),
             groups,
             over: Duration::from_secs(1),
-            batching: Batching { size, ..Batching::default() },
+            batching: Batching::for_message_processor(strategy),
             times: Times::NONE,
             ..Scenario::default()
         };
@@ -369,6 +367,8 @@ struct Deployed {
 const FAILING: f64 = 0.02;
 /// Concurrent long polls of an event source mapping, of 20 s each.
 const POLLERS: f64 = 5.0;
+/// The default of the construct's `maxBatchingWindow`.
+const WINDOW_SECONDS: f64 = 1.0;
 /// X-Ray's sampling rate above one invocation a second.
 const SAMPLED: f64 = 0.05;
 
@@ -419,7 +419,8 @@ fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
             batch: received.max(batch_of(load, 20.0)),
             traced: false,
         };
-        let default = Deployed { strategy: Strategy::DelayedResend, received, batch: received, traced: true };
+        let batch = received.max(batch_of(load, WINDOW_SECONDS));
+        let default = Deployed { strategy: Strategy::DelayedResend, received, batch, traced: true };
         let [default, cheapest] = [default, cheapest].map(|deployed| month(load, deployed));
         let lines = ["SQS", "Lambda", "logs", "traces"].into_iter().zip(default.into_iter().zip(cheapest));
         let lines = lines.map(|(line, (default, cheapest))| {
@@ -439,9 +440,9 @@ fn the_sizing_of_four_loads() {
     let billion_a_month = 1e9 / MONTH_SECONDS;
     let loads = [("10", 10.0), ("386: a billion a month", billion_a_month), ("1,000", 1e3), ("10,000", 1e4)];
     let rows = loads.map(|(name, per_second)| {
-        // At ten a second messages come one by one; a batching window of a second fills the batches of the other loads.
-        let (received, window) = if per_second < 100.0 { (1, 0.0) } else { (10, 1.0) };
-        let batch = batch_of(86_400.0 * per_second, window);
+        // At ten a second messages are received one by one; the batching window fills the batches of the other loads.
+        let received = if per_second < 100.0 { 1 } else { 10 };
+        let batch = batch_of(86_400.0 * per_second, WINDOW_SECONDS);
         let max_concurrency = (1.5 * per_second * CALL_SECONDS / 10.0).ceil().max(10.0);
         let columns = |strategy, inner_concurrency: f64| {
             let deployed = Deployed { strategy, received, batch, traced: true };

@@ -89,6 +89,7 @@ mod tests {
     use redeliver_core::policy::Policy;
 
     use super::*;
+    use crate::batching::Batching;
     use crate::planner::{Measurements, TargetFault, Times, run, run_plain};
 
     fn sixty_messages_and_an_outage(seconds: u64) -> Scenario {
@@ -96,6 +97,7 @@ mod tests {
             messages: 60,
             fault: TargetFault::Outage(Duration::from_secs(seconds)),
             over: Duration::from_secs(60),
+            batching: Batching::default(),
             times: Times::NONE,
             ..Scenario::default()
         }

@@ -57,7 +57,7 @@ impl Default for Scenario {
             over: outage,
             max_concurrency: 10,
             inner_concurrency: 10,
-            batching: Batching::default(),
+            batching: Batching::for_message_processor(Strategy::default()),
             seed: 0,
             times: Times::default(),
         }

@@ -114,6 +114,7 @@ mod tests {
     use redeliver_core::policy::Policy;
 
     use super::*;
+    use crate::batching::Batching;
     use crate::planner::{TargetFault, Times, run};
 
     fn ten_messages(failure_rate: f64, capacity: Option<u32>) -> Scenario {
@@ -123,6 +124,7 @@ mod tests {
             capacity,
             over: Duration::from_secs(10),
             max_concurrency: 1,
+            batching: Batching::default(),
             seed: 7,
             times: Times::NONE,
             ..Scenario::default()

@@ -173,7 +173,7 @@ async fn an_existing_source_queue_is_given_what_it_needs_and_nobodys_redrive_pol
     let redrive: Value = serde_json::from_str(&attribute("RedrivePolicy").await).unwrap();
     let intermediate_dlq = arn.replace(":orders", ":redeliver-prod-intermediate-dlq");
     assert_eq!(redrive, json!({ "deadLetterTargetArn": intermediate_dlq, "maxReceiveCount": 1 }));
-    assert_eq!(attribute("VisibilityTimeout").await, "360");
+    assert_eq!(attribute("VisibilityTimeout").await, "361");
     assert_eq!(attribute("MessageRetentionPeriod").await, "604800");
     assert_eq!(attribute("MaximumMessageSize").await, "1048576");
 
@@ -186,5 +186,5 @@ async fn an_existing_source_queue_is_given_what_it_needs_and_nobodys_redrive_pol
     let left = boto3(&cloud, &["list"], &[]).await;
     assert_eq!(left, ["orders", "orders-dlq"], "the queue is not the stack's to delete");
     assert_eq!(attribute("RedrivePolicy").await, "", "nobody reads our DLQ any more");
-    assert_eq!(attribute("VisibilityTimeout").await, "360", "what was raised stays");
+    assert_eq!(attribute("VisibilityTimeout").await, "361", "what was raised stays");
 }

@@ -134,8 +134,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = number(1..=10_u8))]
     pub batch_size: Option<u8>,
     /// Longest wait for a batch to fill: it saves invocations and log lines, and delays each message by up to this time
-    #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = seconds(WINDOW))]
-    pub batching_window: Duration,
+    /// [default: 1s, as the construct has it; none with --strategy ordered]
+    #[arg(long, value_name = "SPAN", value_parser = seconds(WINDOW))]
+    pub batching_window: Option<Duration>,
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
     pub seed: u64,
@@ -212,7 +213,7 @@ impl Arguments {
             ))
             .into());
         }
-        if is_fifo && !self.batching_window.is_zero() {
+        if is_fifo && self.batching_window.is_some() {
             return Err(UsageError::new(format!(
                 "--batching-window: leave it out with --strategy {}, since Lambda has no batching window for FIFO queues",
                 self.strategy
@@ -226,6 +227,7 @@ impl Arguments {
             ))
             .into());
         }
+        let batching = Batching::for_message_processor(self.strategy);
         let at_rate = self.arrival_rate.map(|rate| Duration::from_secs(self.messages.div_ceil(rate.into())));
         Ok(Scenario {
             strategy: self.strategy,
@@ -238,9 +240,8 @@ impl Arguments {
             max_concurrency: self.max_concurrency,
             inner_concurrency: self.inner_concurrency,
             batching: Batching {
-                // As the construct has it: only in batches of one each receive is a call.
-                size: self.batch_size.unwrap_or(if is_fifo { 1 } else { Batching::default().size }),
-                window: self.batching_window,
+                size: self.batch_size.unwrap_or(batching.size),
+                window: self.batching_window.unwrap_or(batching.window),
             },
             seed: self.seed,
             times: Times::default(),

@@ -107,7 +107,7 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
     if size < Batching::default().size {
         sentence += &format!("; at most {} a batch", counted(size.into(), "message"));
     }
-    if window > Duration::ZERO {
+    if window != Batching::for_message_processor(given.strategy).window {
         sentence += &format!("; a batch waits {} for more", span(window.as_secs()));
     }
     if given.strategy != Strategy::default() {
