@@ -2,6 +2,7 @@
 //! a function that calls the target for each record of its batch and answers with partial batch responses.
 
 use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use redeliver_core::handler::{Form, Message};
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use super::scenario::Scenario;
 use super::target::SimulatedTarget;
+use crate::batching::Batching;
 use crate::topology::Topology;
 use crate::tracker::message_id;
 
@@ -49,7 +51,8 @@ impl PlainSqs {
         let settings = QueueSettings { visibility: self.visibility, redrive, ..settings };
         Ok(Topology {
             retry_loop: scenario.strategy.into(),
-            batching: scenario.batching,
+            // A mapping has no window unless it is given one.
+            batching: Batching { window: Duration::ZERO, ..scenario.batching },
             resenders: Resenders::default(),
             source: sqs.create_queue("plain", &settings).await?,
             intermediate: None,
@@ -89,7 +92,6 @@ mod tests {
     use redeliver_core::policy::Policy;
 
     use super::*;
-    use crate::batching::Batching;
     use crate::planner::{Measurements, TargetFault, Times, run, run_plain};
 
     fn sixty_messages_and_an_outage(seconds: u64) -> Scenario {

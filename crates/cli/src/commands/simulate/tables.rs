@@ -6,7 +6,6 @@ mod text;
 
 use std::collections::BTreeSet;
 use std::iter::once;
-use std::time::Duration;
 
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::Batching;
