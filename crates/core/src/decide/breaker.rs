@@ -417,7 +417,7 @@ impl Breaker {
             }
             State::Open(_) => (HoldReason::Down, own),
         };
-        let (since, first_failures) = circuit.outage(now);
+        let (since, first_failures) = (circuit.trouble_since(now), circuit.run);
         let asked = circuit.asked_seconds(now);
         // A `Retry-After` for its key counts, even if the target as a whole was found down or busy since.
         let asked = self.keys.get(caller.key).map_or(asked, |of_key| asked.max(of_key.asked_seconds(now)));

@@ -172,9 +172,9 @@ impl Circuit {
         matches!(self.state, State::Limited(_))
     }
 
-    /// The trouble that a held message reports: its start, and the first calls in a row that failed.
-    pub(super) fn outage(&self, now: Moment) -> (Moment, u16) {
-        (self.since().or(self.since).unwrap_or(now), self.run)
+    /// Start of the trouble that a held message reports.
+    pub(super) fn trouble_since(&self, now: Moment) -> Moment {
+        self.since().or(self.since).unwrap_or(now)
     }
 
     /// Start of the outage or of the rate limit.
