@@ -102,7 +102,7 @@ fn interrupt_in_a_call(
 fn answer(call: &mut TcpStream, is_handled: bool) -> std::io::Result<()> {
     // Not before the call has begun, and it is read to its end: else the answer may be lost.
     let _begun = call.read(&mut [0; 1])?;
-    let status = if is_handled { "200 OK" } else { "503 Service Unavailable" };
+    let status = if is_handled { "200 OK" } else { "500 Internal Server Error" };
     write!(call, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
     call.shutdown(Shutdown::Write)?;
     call.read_to_end(&mut Vec::new()).map(drop)

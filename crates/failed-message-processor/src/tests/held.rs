@@ -59,7 +59,7 @@ fn a_held_message_that_expires_has_the_error_of_its_call() {
     let verdict = setup.verdict();
     assert_eq!(
         (&verdict["verdict"], &verdict["type"]),
-        (&json!("HOLD_TIME_EXCEEDED"), &json!("HttpStatus.503"))
+        (&json!("MESSAGE_EXPIRED"), &json!("HttpStatus.503"))
     );
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use redeliver_aws::SystemClock;
-use redeliver_dead_letters::files::{FileError, sync_directory_of};
+use redeliver_dead_letters::files::sync_directory_of;
 use redeliver_dead_letters::redrive::{Journal, JournalError, Limits, Redrive, RedriveReport};
 
 use super::{RedriveRequest, Redriven};
@@ -19,7 +19,7 @@ use crate::terminal::units::counted;
 pub struct RedriveToFile<'a> {
     request: RedriveRequest<'a>,
     from: DeadLetters,
-    /// The file's journal. What it says was sent is not written: it would be sent twice.
+    /// The journal that is named, or the file's. What it says was sent is not written: it would be sent twice.
     journal: Option<Journal>,
 }
 
@@ -31,10 +31,10 @@ impl<'a> RedriveToFile<'a> {
     pub async fn open(request: RedriveRequest<'a>) -> Result<Self, Failure> {
         let from = request.open_source().await?;
         let journal = match request.known_journal() {
-            Some(path) => read_journal(&path, request.journal.is_some(), from.name_in_journal())?,
-            None => None,
+            Some(path) => Journal::read_of_source(&path, from.name_in_journal()),
+            None => Ok(None),
         };
-        Ok(Self { journal, request, from })
+        Ok(Self { journal: journal.map_err(JournalError::for_file)?, request, from })
     }
 
     /// Warns of messages that a run may have sent without writing it to the journal.
@@ -81,16 +81,6 @@ impl<'a> RedriveToFile<'a> {
     }
 }
 
-/// Reads a journal. One that is named must be there: all of the file would be written once more.
-fn read_journal(path: &Path, is_named: bool, source: &str) -> Result<Option<Journal>, Failure> {
-    let journal = Journal::read_of_source(path, source).map_err(JournalError::for_file)?;
-    if journal.is_none() && is_named {
-        let sentence = "there is no journal; leave --journal out, or name another file";
-        return Err(FileError::new(path, sentence).into());
-    }
-    Ok(journal)
-}
-
 async fn write(
     redrive: &Redrive<'_, DeadLetters, (), SystemClock>,
     journal: Option<&Journal>,
@@ -113,25 +103,4 @@ async fn write(
         let _best_effort = std::fs::remove_file(path);
     }
     report
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_journal_that_is_named_and_missing_is_not_taken_for_one_without_a_send() {
-        let folder = tempfile::tempdir().unwrap();
-        let (missing, there) = (folder.path().join("typo.jsonl"), folder.path().join("own.jsonl"));
-        drop(Journal::open(&there, "id", "dead.jsonl", "orders").unwrap());
-        let read = |path: &Path, is_named| {
-            read_journal(path, is_named, "dead.jsonl").map(|journal| journal.is_some())
-        };
-        assert!(!read(&missing, false).unwrap());
-        assert!(read(&there, true).unwrap());
-        assert_eq!(
-            read(&missing, true).unwrap_err().to_string(),
-            format!("{}: there is no journal; leave --journal out, or name another file", missing.display())
-        );
-    }
 }

@@ -114,6 +114,7 @@ fn expected(body: &str, node: &Result<Node, Wrong>) -> Expected {
         ("retry_attempt", 1000),
         ("snooze_count", 100),
         ("redrive_generation", 100),
+        ("outage_failures", 65_535),
         ("held_seconds", 1_210_500),
         ("redrive_count", 1000),
         ("redrive_count_at_answer", 1000),

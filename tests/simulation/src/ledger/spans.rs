@@ -387,7 +387,7 @@ mod tests {
         let tracing = Some(Tracing { continues: false });
         let passed = || run(Knobs { messages: 20, tracing, ..Knobs::of(4) }, &Schemas::default()).unwrap();
         let (one, other) = (passed(), passed());
-        assert_eq!(one.spans, SpanCounts { attempts: 165, after_another: 149, linked: 149 });
+        assert_eq!(one.spans, SpanCounts { attempts: 207, after_another: 191, linked: 191 });
         assert_eq!((one.digest, one.spans), (other.digest, other.spans));
     }
 }

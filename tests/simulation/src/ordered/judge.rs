@@ -402,7 +402,9 @@ impl Judge {
                 format!("message {n} was given up after {age} s")
             }
             "NON_RETRYABLE_ERROR" if fate != Fate::Permanent => format!("message {n} has no permanent error"),
-            "RETRY_ATTEMPT_EXCEEDED" | "MESSAGE_EXPIRED" | "HOLD_TIME_EXCEEDED" | "NON_RETRYABLE_ERROR" => return,
+            "RETRY_ATTEMPT_EXCEEDED" | "MESSAGE_EXPIRED" | "HOLD_TIME_EXCEEDED" | "NON_RETRYABLE_ERROR" => {
+                return;
+            }
             _ => format!("message {n} was given up, with the verdict {verdict:?}"),
         };
         self.break_rule(now, &rule);

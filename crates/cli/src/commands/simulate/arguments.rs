@@ -45,7 +45,7 @@ Examples:
   redeliver simulate --policy policy.json --outage 30m --capacity 500 \\
     --messages 100000 --plot outage.svg
   redeliver simulate --policy policy.json --compare other.json --plot both.html
-  redeliver simulate --outage 3h --arrival-rate 1 --messages 10800 \
+  redeliver simulate --outage 3h --arrival-rate 1 --messages 10800 \\
     --compare-plain 180s,5 --compare-plain 900s,100
   redeliver simulate --policy policy.json --failure-rate 0.05 --over 1h
   redeliver simulate --policy policy.json --flap 20s,20s --capacity 500

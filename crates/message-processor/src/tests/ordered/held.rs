@@ -133,7 +133,7 @@ fn the_holds_of_a_message_that_is_told_not_now_grow_with_the_time_since_its_firs
             called += 1;
         }
         assert_eq!(setup.handler.called(), vec![id(0); called], "the rest of the group waits behind it");
-        assert_eq!(waits[..4], [0, 2, 3, 5]);
+        assert_eq!(waits[..4], [0, 2, 4, 8]);
         assert!(waits.windows(2).skip(4).all(|pair| pair[0] < pair[1] || pair[1] > 550), "{waits:?}");
         assert_eq!(setup.annotation.sent(), []);
         assert!(retries_told(&setup).iter().all(|(_, _, spends_attempt)| !spends_attempt));
@@ -177,7 +177,7 @@ fn a_message_beyond_its_age_waits_for_a_retry_after_too() {
         }
         assert!((800..=820).contains(&setup.world.elapsed()) && turns < 50, "{turns} turns");
         let verdict = document(&setup.annotation.only().attributes, FAILURE);
-        let (reason, error_type) = (json!("HOLD_TIME_EXCEEDED"), json!("HttpStatus.429"));
+        let (reason, error_type) = (json!("MESSAGE_EXPIRED"), json!("HttpStatus.429"));
         assert_eq!((&verdict["verdict"], &verdict["type"]), (&reason, &error_type));
     }
 }

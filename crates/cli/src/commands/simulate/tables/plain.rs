@@ -108,9 +108,9 @@ mod tests {
         assert_eq!(
             note(60),
             [
-                "SQS 180s,2 is enough here: it loses nothing, costs $3.56 less a million than retries, wastes as many calls of the \
+                "SQS 180s,2 is enough here: it loses nothing, costs $1.71 less a million than retries, wastes as many calls of the \
                  target, and is done 2m later.",
-                "SQS 900s,100 is enough here: it loses nothing, costs $3.54 less a million than retries, wastes as many calls of \
+                "SQS 900s,100 is enough here: it loses nothing, costs $1.71 less a million than retries, wastes as many calls of \
                  the target, and is done 14m later."
             ]
         );
