@@ -44,7 +44,7 @@ fn of_a_fixed_delay_every_number_is_known() {
     assert_eq!(of_ten_minutes["at_a_random_moment"], 0.3);
     assert_eq!(of_ten_minutes["from_its_beginning"], 0.0);
     // 403 × 4 calls, and 2 to 4 of each survivor, of which the last one succeeds.
-    assert_eq!((&measured["calls"], &measured["wasted"]["while_down"]), (&2199.into(), &2002.into()));
+    assert_eq!((&measured["calls"], &measured["wasted"]["while_down"]), (&2196.into(), &1996.into()));
     assert_eq!(measured["after_return"]["peak_per_second"], 7);
     assert_eq!(measured["after_return"]["p99_per_second"], 7);
     assert_eq!(measured["drain_seconds"], 60);
@@ -63,7 +63,7 @@ fn plain_sqs_stands_beside_the_policies() {
     let queue = &report["plain_sqs"][0];
     assert_eq!((&queue["visibility_seconds"], &queue["receives"]), (&180.into(), &5.into()));
     let measured = &queue["measured"];
-    assert_eq!((&measured["processed"], &measured["wasted"]["while_down"]), (&600.into(), &1280.into()));
+    assert_eq!((&measured["processed"], &measured["wasted"]["while_down"]), (&600.into(), &1283.into()));
     assert_eq!(measured["drain_seconds"], 180);
     let tables = String::from_utf8(simulate(&policy, &plain).stdout).unwrap();
     let sentence = "\nSQS 180s,5 is enough here: it loses nothing, costs ";
@@ -84,7 +84,7 @@ fn a_flapping_target_is_down_again_and_again_until_the_last_message() {
     let measured = &report["policies"][0]["measured"];
     // About half of the messages come while it is down. 60 s later it is up.
     assert_eq!((&measured["processed"], &measured["retries"]), (&600.into(), &309.into()));
-    assert_eq!((&measured["calls"], &measured["wasted"]["while_down"]), (&914.into(), &314.into()));
+    assert_eq!((&measured["calls"], &measured["wasted"]["while_down"]), (&909.into(), &309.into()));
     // It is down in seconds 580 to 599; those messages are back from 640 on.
     assert_eq!(measured["drain_seconds"], 60);
     let delays = serde_json::json!({"p50": 60.227, "p90": 60.54, "p99": 61.013, "max": 121.133});
@@ -144,7 +144,7 @@ fn only_the_groups_that_are_down_meet_the_fault() {
     assert_eq!(down["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 240);
     let at_once = serde_json::json!({"p50": 1.112, "p90": 1.391, "p99": 1.662, "max": 1.728});
     assert_eq!(down["delay_seconds"], at_once);
-    assert_eq!(down["by_group"], serde_json::json!({"up": at_once, "down": null, "overtaken": 1}));
+    assert_eq!(down["by_group"], serde_json::json!({"up": at_once, "down": null, "overtaken": 7}));
     // 240 messages at 9 a second.
     assert!(picture.text().contains(">earliest possible end 20m 27s<"));
     let tables = String::from_utf8(simulate(&policy, &[&groups[..], &outage].concat()).stdout).unwrap();
@@ -179,7 +179,7 @@ fn an_outage_costs_each_environment_the_calls_that_open_its_circuit_breaker_and_
             (&environments.into(), &environments.into())
         );
         assert_eq!((&breaker["held_messages"], &breaker["probes"]), (&1000.into(), &probes.into()));
-        assert_eq!(measured["wasted"]["while_down"], 25 * environments);
+        assert_eq!(measured["wasted"]["while_down"], 38 * environments);
         // The calls that open it spend nothing, and probes do not either.
         assert_eq!((&measured["retries"], &measured["processed"]), (&0.into(), &1000.into()));
         // The same policy without it: 3 messages have met the outage with all of their six calls.
@@ -324,7 +324,7 @@ fn what_goes_beyond_the_targets_capacity_is_wasted_and_comes_again() {
     assert_eq!((&measured["processed"], &measured["retries"]), (&50.into(), &120.into()));
     assert_eq!(
         (&measured["wasted"]["while_down"], &measured["wasted"]["over_capacity"]),
-        (&60.into(), &72.into())
+        (&60.into(), &70.into())
     );
     assert_eq!(measured["after_return"]["peak_per_second"], 54);
 }

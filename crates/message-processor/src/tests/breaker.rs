@@ -222,7 +222,11 @@ fn what_is_told_of_an_outage_is_one_opening_one_closing_and_a_line_a_batch() {
     let in_seconds = |seconds| Duration::from_secs_f32(seconds).as_secs_f64();
     let expected = [
         // 0.75 to 1 s, as the id of the tenth message draws it.
-        Event::CircuitOpened { outages: 10, error_type: error_type(), probe_in_seconds: in_seconds(1.251) },
+        Event::CircuitOpened {
+            outages: 10,
+            error_type: error_type(),
+            probe_in_seconds: in_seconds(1.5 * 0.834),
+        },
         // Including those that were called.
         Event::Held { messages: 10, open_seconds: 0.0, longest_hold_seconds: 0 },
         Event::Held { messages: 10, open_seconds: 0.0, longest_hold_seconds: 0 },

@@ -134,7 +134,7 @@ mod evidence {
     #[test]
     fn a_target_that_was_down_less_than_a_minute_ago_needs_half_of_the_evidence() {
         // Eleven of twelve calls failed, of its key and of the target as a whole.
-        for (later, failures) in [(3.0, 50), (61.0, 98)] {
+        for (later, failures) in [(3.0, 50), (61.0, 99)] {
             let mut environment = Environment::open("a");
             let closed = environment.call("a", Answer, 6.0).unwrap();
             assert!(matches!(closed, Some(Change::Closed { probes: 1, .. })), "{closed:?}");

@@ -108,10 +108,10 @@ mod tests {
         assert_eq!(
             note(60),
             [
-                "SQS 180s,2 is enough here: it loses nothing, costs $1.71 less a million than retries, wastes as many calls of the \
-                 target, and is done 2m later.",
-                "SQS 900s,100 is enough here: it loses nothing, costs $1.71 less a million than retries, wastes as many calls of \
-                 the target, and is done 14m later."
+                "SQS 180s,2 is enough here: it loses nothing, costs $0.56 less a million than retries, wastes as many calls of the \
+                 target, and is done 1m 58s later.",
+                "SQS 900s,100 is enough here: it loses nothing, costs $0.55 less a million than retries, wastes as many calls of \
+                 the target, and is done 13m 58s later."
             ]
         );
     }
