@@ -77,7 +77,7 @@ pub fn remark_on_policy(path: &Path, policy: &Policy) {
 /// (`core::decide::breaker`).
 const FIRST_FAILURES: u64 = 10;
 
-/// What thin traffic costs a policy: the half of a sentence that `check` and `simulate` have in common.
+/// The cost of thin traffic for a policy: the half of a sentence that `check` and `simulate` have in common.
 pub const THIN_TRAFFIC: &str =
     "500, timeouts and function errors spend attempts until the first calls of ten messages have failed";
 

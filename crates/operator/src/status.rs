@@ -110,7 +110,7 @@ async fn blocked(
     groups
 }
 
-/// What the metrics of the functions that call the target say.
+/// The findings about the target, by the metrics of the functions that call it.
 #[derive(Clone, Copy, Debug)]
 struct TargetSeen {
     target: Target,

@@ -31,12 +31,12 @@ pub struct Metrics {
     client: Client,
 }
 
-/// What functions found of their target, as points in any order.
+/// The points that functions recorded about their target, in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetPoints {
-    /// Of each function.
+    /// A list for each function.
     pub circuit_open: Vec<Vec<Point>>,
-    /// Of all functions.
+    /// Those of all functions.
     pub longest_hold_seconds: Vec<Point>,
 }
 

@@ -12,7 +12,7 @@ const BELIEVED_SECONDS_MIN: f32 = 300.0;
 const BELIEVED_SECONDS_MAX: f32 = 1800.0;
 /// The part of the outage's age that a probe interval takes.
 const PROBE_SHARE: f32 = 0.75;
-/// The first probe intervals, until so many calls in a row have failed: at a target that fails 85 % of its calls by chance
+/// The first probe intervals, until thirty calls in a row have failed: at a target that fails 85 % of its calls by chance
 /// one run in a hundred is as long, so such a target is called as always.
 const PROBE_SECONDS_FIRST: f32 = 1.5;
 const CHANCE_FAILURES: u16 = 30;

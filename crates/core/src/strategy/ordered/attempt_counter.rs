@@ -55,7 +55,7 @@ impl AttemptCounter {
         }
     }
 
-    /// Remembers a call whose message is held: it is no attempt, but the message's age begins.
+    /// Remembers a call whose message is held: it spends no attempt, but the message's age begins.
     pub fn held(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
             Self::Receives => Attempts { made: self.retries_made(record), since: self.since(record, now) },
