@@ -309,7 +309,7 @@ impl Ledger {
         let left = limit.map(|limit| (limit.timestamp() - decided_at).max(0).unsigned_abs() / 2);
         let cut = |more: u64| {
             let left = left.map_or(u64::MAX, |left| left.saturating_sub(1) + more);
-            until_called.min(left).min(DELAY_SECONDS_MAX).max(1)
+            until_called.min(left).clamp(1, DELAY_SECONDS_MAX)
         };
         let grid = |seconds| on_grid(seconds, decided_at.unsigned_abs());
         if (61..cut(0)).contains(&delay) && due.timestamp() % 10 != 0 {
