@@ -663,7 +663,8 @@ impl Ledger {
             Some(met) if met.is_not_now() => return Ok(()),
             _ => {}
         }
-        if retries.held_seconds >= environment.settings.hold_seconds_max {
+        let must_wait = call.is_none() && environment.retry_after.values().any(|asked| asked.until > now);
+        if retries.held_seconds >= environment.settings.hold_seconds_max && !must_wait {
             let before = retries.held_seconds;
             return Err(format!("it was held for {before} s before, which is as long as it may be"));
         }

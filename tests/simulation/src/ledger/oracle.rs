@@ -159,7 +159,7 @@ impl Ledger {
             sent_at: failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at),
             class,
             is_answered: is_answered(class, kind),
-            spends: self.spends(class, error_type, &before),
+            spends: Self::spends(class, &before),
             before,
             error_type: error_type.to_owned(),
             details: said("details", "").to_owned(),
@@ -193,7 +193,7 @@ impl Ledger {
             sent_at: copy.sent_at,
             class,
             is_answered: is_answered(class, kind),
-            spends: self.spends(class, error_type, &before),
+            spends: Self::spends(class, &before),
             before,
             error_type: error_type.to_owned(),
             details: String::new(),
@@ -208,12 +208,11 @@ impl Ledger {
         }
     }
 
-    fn spends(&self, class: Class, error_type: &str, before: &Retries) -> Budget {
-        let was_called = !NOT_CALLED.contains(&error_type);
+    fn spends(class: Class, before: &Retries) -> Budget {
         match class {
             Class::Moved => Budget::Redrive,
-            Class::Held if was_called || !self.holds_are_over(before) => Budget::Hold,
-            Class::Held | Class::Free if before.snoozes < 100 => Budget::Snooze,
+            Class::Held => Budget::Hold,
+            Class::Free if before.snoozes < 100 => Budget::Snooze,
             _ => Budget::Attempt,
         }
     }
@@ -254,7 +253,7 @@ impl Ledger {
         if case.spends() && before.attempt >= max_attempts {
             return Err(refusal(move || format!("its {max_attempts} retries are made")));
         }
-        if is(Budget::Hold) && self.holds_are_over(before) {
+        if is(Budget::Hold) && self.holds_are_over(before, &case.error_type) {
             return Err(refusal(|| "it has reached its hold limit".to_owned()));
         }
         if is(Budget::Redrive) && self.redrives_are_over(before).is_some() {
@@ -305,7 +304,12 @@ impl Ledger {
     ) -> Result<(u64, u64), Refusal<'static>> {
         // By the clock of the deciding process.
         let decided_at = due.timestamp() - i64::try_from(delay).unwrap_or(0);
-        let until_called = self.knobs.policy.hold_seconds_max().saturating_sub(case.before.held_seconds);
+        // At the limit only a Retry-After holds it.
+        let until_called = match self.knobs.policy.hold_seconds_max().saturating_sub(case.before.held_seconds)
+        {
+            0 => u64::MAX,
+            left => left,
+        };
         let left = limit.map(|limit| (limit.timestamp() - decided_at).max(0).unsigned_abs() / 2);
         let cut = |more: u64| {
             let left = left.map_or(u64::MAX, |left| left.saturating_sub(1) + more);
@@ -319,9 +323,10 @@ impl Ledger {
         Ok((grid(least).min(cut(0)), grid(most).min(cut(2))))
     }
 
-    /// True if a message that is called now is called for the last time, unless its target takes it.
-    fn holds_are_over(&self, before: &Retries) -> bool {
-        before.held_seconds >= self.knobs.policy.hold_seconds_max()
+    /// True if a message is held no longer. One that was not called at its limit waits for the end of a Retry-After.
+    fn holds_are_over(&self, before: &Retries, error_type: &str) -> bool {
+        let more = if NOT_CALLED.contains(&error_type) { DELAY_SECONDS_MAX } else { 0 };
+        before.held_seconds >= self.knobs.policy.hold_seconds_max() + more
     }
 
     /// The reason why a message that SQS moved does not come back once more.
@@ -410,7 +415,9 @@ impl Ledger {
                 redrives_over.is_some_and(|why| written == why || self.subjects[send.n].is_oversize())
             }
             _ if exhausted || redrives_over.is_some() => false,
-            "HOLD_TIME_EXCEEDED" if case.spends == Budget::Hold && self.holds_are_over(&case.before) => {
+            "HOLD_TIME_EXCEEDED"
+                if case.spends == Budget::Hold && self.holds_are_over(&case.before, &case.error_type) =>
+            {
                 let (held, most) = (case.before.held_seconds, self.knobs.policy.hold_seconds_max());
                 let explanation =
                     format!("Held for {held} s: the target never took it (hold_seconds_max is {most})");
