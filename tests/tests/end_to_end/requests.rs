@@ -18,7 +18,7 @@ async fn requests(name: &str, event: &Value) -> Vec<(String, u64)> {
 
 async fn requests_with(name: &str, event: &Value, strategy: &str) -> Vec<(String, u64)> {
     let stub = SqsStub::start().await;
-    let unavailable = Router::new().fallback(|| async { StatusCode::SERVICE_UNAVAILABLE });
+    let unavailable = Router::new().fallback(|| async { StatusCode::INTERNAL_SERVER_ERROR });
     let (target, target_server) = serve(unavailable).await;
     let variables = [
         ("AWS_ENDPOINT_URL", stub.endpoint_url().to_owned()),

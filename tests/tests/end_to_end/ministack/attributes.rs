@@ -63,7 +63,7 @@ async fn tapped(target: &HttpTarget) -> (Tap, Setup) {
 #[tokio::test]
 async fn attributes_of_all_types_and_the_message_group_survive_retries_and_dead_lettering() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(503); 3]);
+    target.script(&id(0), [Reply::Status(500); 3]);
     send(&topology, &topology.source, of_all_types()).await;
     let running = topology.run(&Setup::http(target.url()));
     topology.settle(&running).await;
@@ -81,7 +81,7 @@ async fn attributes_of_all_types_and_the_message_group_survive_retries_and_dead_
 async fn a_re_send_has_the_producers_attributes_and_none_of_ours() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     let (tap, setup) = tapped(&target).await;
-    target.script(&id(0), [Reply::Status(503)]);
+    target.script(&id(0), [Reply::Status(500)]);
     send(&topology, &topology.source, of_all_types()).await;
     let running = topology.run(&setup);
     topology.settle(&running).await;
@@ -101,7 +101,7 @@ async fn a_re_send_has_the_producers_attributes_and_none_of_ours() {
 async fn the_trace_header_is_kept_by_a_hand_off_and_by_a_re_send() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     let (tap, setup) = tapped(&target).await;
-    target.script(&id(0), [Reply::Status(503)]);
+    target.script(&id(0), [Reply::Status(500)]);
     send(&topology, &topology.source, HashMap::new()).await;
     let running = topology.run(&setup);
     topology.settle(&running).await;
@@ -121,7 +121,7 @@ fn trace_header(entry: &Value) -> &Value {
 #[tokio::test]
 async fn ten_attributes_come_through_with_their_error_and_the_final_record_folds_three() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(503); 3]);
+    target.script(&id(0), [Reply::Status(500); 3]);
     let value = |n: usize| text("String", &"x".repeat(n + 1));
     let ten: HashMap<_, _> = (0..10).map(|n| (format!("producer_{n}"), value(n))).collect();
     send(&topology, &topology.source, ten).await;
@@ -130,7 +130,7 @@ async fn ten_attributes_come_through_with_their_error_and_the_final_record_folds
 
     let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
     assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
-    assert_eq!(record.dead_letter["cause"]["type"], "HttpStatus.503");
+    assert_eq!(record.dead_letter["cause"]["type"], "HttpStatus.500");
     assert_eq!(record.attribute_names().len(), 10);
     let folded = record.dead_letter["folded_attributes"].as_object().unwrap();
     assert_eq!(folded.keys().collect::<Vec<_>>(), ["producer_0", "producer_1", "producer_2"], "the smallest");

@@ -105,9 +105,9 @@ async fn every_message_of_a_deployed_stack_ends_as_designed_and_nothing_stays_af
     let outputs = cloud.deploy(&context).await.unwrap();
 
     let (succeeds, exhausted, permanent, recovers) = (id(1), id(2), id(3), id(4));
-    target.script(&exhausted, [Reply::Status(503); 10]);
+    target.script(&exhausted, [Reply::Status(500); 10]);
     target.script(&permanent, [Reply::Status(422)]);
-    target.script(&recovers, [Reply::Status(503), Reply::Status(200)]);
+    target.script(&recovers, [Reply::Status(500), Reply::Status(200)]);
     let sent = [
         message(1, &json!({ "sku": 1 })),
         message(2, &json!({ "sku": 2 })),
@@ -134,7 +134,7 @@ async fn every_message_of_a_deployed_stack_ends_as_designed_and_nothing_stays_af
         ]
     );
     assert!(details[2].starts_with("Max retry attempts 2 exceeded"), "{details:?}");
-    assert!(details[2].contains("HttpStatus.503"), "{details:?}");
+    assert!(details[2].contains("HttpStatus.500"), "{details:?}");
     assert!(details[3].contains("HttpStatus.422"), "{details:?}");
     let calls = [&succeeds, &exhausted, &permanent, &recovers].map(|id| target.requests(id).len());
     assert_eq!(calls, [1, 3, 1, 2], "how often the target was called");

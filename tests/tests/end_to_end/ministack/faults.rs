@@ -46,8 +46,8 @@ async fn under_fire(strategy: &[(&'static str, &str)]) {
     let mut bodies = Vec::new();
     for n in 0..MESSAGES {
         match fate(n) {
-            "fails once" => target.script(&id(n), [Reply::Status(503)]),
-            "fails always" => target.script(&id(n), repeat_n(Reply::Status(503), ALWAYS)),
+            "fails once" => target.script(&id(n), [Reply::Status(500)]),
+            "fails always" => target.script(&id(n), repeat_n(Reply::Status(500), ALWAYS)),
             "is refused" => target.script(&id(n), repeat_n(Reply::Status(404), ALWAYS)),
             _ => {}
         }

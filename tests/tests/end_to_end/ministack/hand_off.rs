@@ -34,7 +34,7 @@ async fn a_hand_off_that_sqs_answers_with_500_is_reported_and_arrives_by_redrive
     let (topology, target) = (topology().await, HttpTarget::start().await);
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     tap.fail_sends_to(&topology.intermediate.url);
-    target.script(&id(0), [Reply::Status(503)]);
+    target.script(&id(0), [Reply::Status(500)]);
     let [failing, _done] = topology.send([message(0, &json!({})), message(1, &json!({}))]).await;
     let endpoint_url = Some(tap.endpoint_url().to_owned());
     let running = topology.run(&Setup { endpoint_url, timeout: TIMEOUT, ..Setup::http(target.url()) });
@@ -50,7 +50,7 @@ async fn a_re_send_that_fails_is_reported_and_made_when_the_queue_answers_again(
     let (topology, target) = (topology().await, HttpTarget::start().await);
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     tap.fail_sends_to(&topology.source.url);
-    target.script(&id(0), [Reply::Status(503)]);
+    target.script(&id(0), [Reply::Status(500)]);
     topology.send([message(0, &json!({}))]).await;
     let endpoint_url = Some(tap.endpoint_url().to_owned());
     let running = topology.run(&Setup { endpoint_url, timeout: TIMEOUT, ..Setup::http(target.url()) });

@@ -20,7 +20,7 @@ const HELD: u32 = 11;
 async fn a_message_whose_target_is_down_is_held_and_comes_back_with_all_its_attempts() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     for failing in 1..=OPENING {
-        target.script(&id(failing), [Reply::Status(503)]);
+        target.script(&id(failing), [Reply::Status(500)]);
     }
     let mut setup = Setup { policy: POLICY, ..Setup::http(target.url()) };
     setup.processor_variables.push(("MAX_CONCURRENCY", "1".to_owned()));
@@ -47,7 +47,7 @@ async fn a_message_whose_target_is_down_is_held_and_comes_back_with_all_its_atte
         let again = metadata(failing, 1);
         let attempts = u32::from(failing <= BEFORE);
         assert_eq!(again["retry_attempt"], attempts, "the call that opens it spends none: {again}");
-        assert_eq!(again["retry_history"][0]["error_type"], "HttpStatus.503");
+        assert_eq!(again["retry_history"][0]["error_type"], "HttpStatus.500");
     }
     assert!(final_records(&topology).await.is_empty());
     let log = running.log();

@@ -32,7 +32,7 @@ async fn success_is_called_once_with_the_bytes_as_they_came() {
 #[tokio::test]
 async fn a_message_that_fails_twice_and_then_succeeds_is_retried_with_its_history() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(503), Reply::RetryAfter(429, 1)]);
+    target.script(&id(0), [Reply::Status(500), Reply::RetryAfter(429, 1)]);
     topology.send([message(0, &json!({"kept": [1, 2]}))]).await;
     let running = topology.run(&Setup::http(target.url()));
     topology.settle(&running).await;
@@ -41,13 +41,13 @@ async fn a_message_that_fails_twice_and_then_succeeds_is_retried_with_its_histor
     assert_eq!(requests.len(), 3, "{}", running.log());
     let attempts: Vec<_> =
         requests.iter().map(|request| request.headers["x-redeliver-attempt"].to_str().unwrap()).collect();
-    assert_eq!(attempts, ["0", "1", "2"]);
+    assert_eq!(attempts, ["0", "1", "1"], "a 429 says \"not now\"");
     let last = body(&requests[2]);
     assert_eq!(last["data"], json!({"kept": [1, 2]}));
-    assert_eq!(last["metadata"]["retry_attempt"], 2);
+    assert_eq!(last["metadata"]["retry_attempt"], 1);
     let history = last["metadata"]["retry_history"].as_array().unwrap();
     let types: Vec<_> = history.iter().map(|failure| failure["error_type"].as_str().unwrap()).collect();
-    assert_eq!(types, ["HttpStatus.503", "HttpStatus.429"]);
+    assert_eq!(types, ["HttpStatus.500", "HttpStatus.429"]);
     for time in ["first_sent_time", "next_retry_time"] {
         let text = last["metadata"][time].as_str().unwrap();
         assert!(text.len() == 27 && text.ends_with('Z'), "{time} has microseconds and is UTC: {text}");
@@ -59,7 +59,7 @@ async fn a_message_that_fails_twice_and_then_succeeds_is_retried_with_its_histor
 #[tokio::test]
 async fn an_exhausted_message_is_dead_lettered_with_the_number_of_retries_and_the_last_error() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(503), Reply::Status(503), Reply::Status(500)]);
+    target.script(&id(0), [Reply::Status(500), Reply::Status(500), Reply::Status(500)]);
     topology.send([message(0, &json!({}))]).await;
     let running = topology.run(&Setup::http(target.url()));
     topology.settle(&running).await;
@@ -85,7 +85,7 @@ async fn an_exhausted_message_is_dead_lettered_with_the_number_of_retries_and_th
 #[tokio::test]
 async fn a_permanent_failure_is_dead_lettered_without_a_retry() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(404)]);
+    target.script(&id(0), [Reply::Status(410)]);
     let sent = message(0, &json!({}));
     let [sqs_id] = topology.send([sent.clone()]).await;
     let running = topology.run(&Setup::http(target.url()));
@@ -94,7 +94,7 @@ async fn a_permanent_failure_is_dead_lettered_without_a_retry() {
     assert_eq!(target.requests(&id(0)).len(), 1, "{}", running.log());
     let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
     assert_eq!(record.error_type, "NON_RETRYABLE_ERROR");
-    assert!(record.error_details.contains("HttpStatus.404"), "{}", record.error_details);
+    assert!(record.error_details.contains("HttpStatus.410"), "{}", record.error_details);
     assert_eq!(record.text, sent, "the body as it was received");
     assert_eq!(record.dead_letter["attempts"], 0);
     assert_eq!(record.dead_letter["sqs_message_id"], sqs_id);

@@ -49,8 +49,8 @@ fn loud(mut setup: Setup) -> Setup {
 #[tokio::test]
 async fn every_line_is_json_the_metrics_are_emf_and_no_payload_is_in_it_at_the_loudest_level() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(1), [Reply::Status(503)]);
-    target.script(&id(2), [Reply::Status(404)]);
+    target.script(&id(1), [Reply::Status(500)]);
+    target.script(&id(2), [Reply::Status(410)]);
     for n in 0..3 {
         send_with_canary_attribute(&topology, message(n, &json!({ "text": CANARY }))).await;
     }

@@ -11,7 +11,7 @@ async fn a_message_without_an_envelope_is_retried_as_it_came_and_explained_when_
     let (topology, target) = (topology().await, HttpTarget::start().await);
     let event = r#" {"detail":{"id":"o-17"},"n":1e400,"a":1,"a":2} "#;
     let refused = r#"{"specversion":"1.0","id":"e1","source":"/shop"}"#;
-    target.script("o-17", [Reply::Status(503), Reply::Status(503)]);
+    target.script("o-17", [Reply::Status(500), Reply::Status(500)]);
     target.script("/shop e1", [Reply::Status(400)]);
     topology.send([event.to_owned(), refused.to_owned(), "no JSON, \u{e9}".to_owned()]).await;
     let mut setup = Setup::http(target.url());

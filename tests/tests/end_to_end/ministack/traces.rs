@@ -46,7 +46,7 @@ async fn all_attempts_are_in_the_producers_trace_if_it_is_continued() {
 
 async fn a_message_that_fails_three_times(continues: bool) {
     let (topology, target, receiver) = (topology().await, HttpTarget::start().await, Receiver::start().await);
-    target.script(&id(0), [Reply::Status(503), Reply::Status(503), Reply::Status(500)]);
+    target.script(&id(0), [Reply::Status(500), Reply::Status(500), Reply::Status(500)]);
     let mut setup = Setup::http(target.url());
     setup.variables.push((ENDPOINT, receiver.endpoint().to_owned()));
     setup.variables.push(("TRACE_CONTINUE", continues.to_string()));
@@ -65,7 +65,7 @@ async fn a_message_that_fails_three_times(continues: bool) {
     let port: u16 = target.url().split(&[':', '/'][..]).nth(4).unwrap().parse().unwrap();
     let mut last_attempt = None;
     let mut traces = vec![TRACE.to_owned()];
-    for (n, status) in [503, 503, 500].into_iter().enumerate() {
+    for (n, status) in [500, 500, 500].into_iter().enumerate() {
         let error = format!("HttpStatus.{status}");
         let attempt = received.attempt(n);
         assert_eq!((attempt.name.clone(), attempt.kind), (format!("process {source}"), CONSUMER));
@@ -246,7 +246,7 @@ async fn a_collector_that_does_not_work_costs_no_message_and_is_named_at_most_on
 
 async fn without_a_collector(endpoint: &str, warning: &str) {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(503), Reply::Status(404)]);
+    target.script(&id(0), [Reply::Status(500), Reply::Status(410)]);
     let mut setup = Setup::http(target.url());
     setup.variables.push((ENDPOINT, endpoint.to_owned()));
     send(&topology).await;

@@ -124,8 +124,8 @@ async fn until_called(target: &HttpTarget) {
 #[tokio::test]
 async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(1), [Reply::Status(404)]);
-    target.script(&id(2), [Reply::Status(503)]);
+    target.script(&id(1), [Reply::Status(410)]);
+    target.script(&id(2), [Reply::Status(500)]);
     let mut working = Working::start(command(
         &topology,
         target.url(),

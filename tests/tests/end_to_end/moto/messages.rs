@@ -140,7 +140,7 @@ impl<'a> Messages<'a> {
             let reply = match sent.end {
                 End::Final("NON_RETRYABLE_ERROR") => Reply::Status(422),
                 End::Waiting => Reply::RetryAfter(503, LONG),
-                _ => Reply::Status(503),
+                _ => Reply::Status(500),
             };
             target.script(&sent.id, vec![reply; sent.failures]);
         }

@@ -160,7 +160,7 @@ async fn is_used_and_deployed(prefix: &str, app: App) {
 
     let cloud = Cloud::start().await.unwrap();
     let outputs = cloud.deploy_assembly(&made.assembly).await.unwrap();
-    target.script(&id(1), [Reply::Status(503); 10]);
+    target.script(&id(1), [Reply::Status(500); 10]);
     let sent = [message(1, &json!({})), message(2, &json!({}))];
     boto3(&cloud, &["send", queue(&outputs, "SourceQueueUrl")], &sent).await;
     let records = boto3(&cloud, &["receive", queue(&outputs, "FinalDlqUrl"), "1"], &[]).await;

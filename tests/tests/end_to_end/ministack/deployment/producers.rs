@@ -116,5 +116,5 @@ async fn pipes_and_the_final_record(cloud: &Cloud, target: &HttpTarget, outputs:
     assert_eq!(json(attribute("DeadLetter"))["attempts"], 1);
     let redeliver = json(attribute("Redeliver"));
     assert_eq!((&redeliver["idempotency_key"], &redeliver["retry_attempt"]), (&json!(key), &json!(1)));
-    assert_eq!(redeliver["retry_history"][0]["error_type"], "HttpStatus.503");
+    assert_eq!(redeliver["retry_history"][0]["error_type"], "HttpStatus.500");
 }

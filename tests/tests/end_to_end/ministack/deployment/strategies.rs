@@ -33,9 +33,9 @@ async fn each_strategy_of_a_deployed_stack_does_what_it_is_for() {
 async fn hidden_messages_come_back_or_are_explained(cloud: &Cloud, outputs: &Outputs, target: &HttpTarget) {
     let source = queue(outputs, "HidesSourceUrl");
     let (exhausted, permanent, recovers) = (id(1), id(2), id(3));
-    target.script(&exhausted, [Reply::Status(503); 10]);
+    target.script(&exhausted, [Reply::Status(500); 10]);
     target.script(&permanent, [Reply::Status(422)]);
-    target.script(&recovers, [Reply::Status(503), Reply::Status(200)]);
+    target.script(&recovers, [Reply::Status(500), Reply::Status(200)]);
     let sent = [1, 2, 3].map(|n| message(n, &json!({ "sku": n })));
     boto3(cloud, &["send", source], &sent).await;
 
@@ -54,9 +54,9 @@ async fn hidden_messages_come_back_or_are_explained(cloud: &Cloud, outputs: &Out
 
 async fn failed_messages_are_sent_again_by_who_called(cloud: &Cloud, outputs: &Outputs, target: &HttpTarget) {
     let (exhausted, permanent, recovers) = (id(6), id(7), id(8));
-    target.script(&exhausted, [Reply::Status(503); 10]);
+    target.script(&exhausted, [Reply::Status(500); 10]);
     target.script(&permanent, [Reply::Status(422)]);
-    target.script(&recovers, [Reply::Status(503), Reply::Status(200)]);
+    target.script(&recovers, [Reply::Status(500), Reply::Status(200)]);
     let sent = [6, 7, 8].map(|n| message(n, &json!({ "sku": n })));
     boto3(cloud, &["send", queue(outputs, "DirectsSourceUrl")], &sent).await;
 
@@ -86,7 +86,7 @@ async fn failed_messages_are_sent_again_by_who_called(cloud: &Cloud, outputs: &O
 /// With half an hour to wait it is on the intermediate DLQ with a delay, which only a hop has. That it hops on and arrives in
 /// time is the simulator's to show, whose clock is quicker.
 async fn a_message_with_a_long_delay_hops(cloud: &Cloud, outputs: &Outputs, target: &HttpTarget) {
-    target.script(&id(4), [Reply::Status(503)]);
+    target.script(&id(4), [Reply::Status(500)]);
     boto3(cloud, &["send", queue(outputs, "HopsSourceUrl")], &[message(4, &json!({}))]).await;
     let intermediate_dlq = queue(outputs, "HopsIntermediateDlqUrl");
     boto3(cloud, &["wait-for", intermediate_dlq, "ApproximateNumberOfMessagesDelayed", "1"], &[]).await;

@@ -47,7 +47,7 @@ async fn the_templates_are_deployed_by_sam_with_a_url_with_a_function_and_ordere
     });
     deploy(&cloud, "payments-stack", "ordered-", &account, &ordered).await;
 
-    http.script(&id(2), [Reply::Status(503), Reply::Status(422)]);
+    http.script(&id(2), [Reply::Status(500), Reply::Status(422)]);
     let sent = [1, 2].map(|number| message(number, &json!({})));
     let (dead, error_type, details, attempt) = dead_letter(&cloud, "orders-stack", &[], &sent).await;
     assert_eq!((dead, error_type, attempt), (id(2), "NON_RETRYABLE_ERROR".to_owned(), json!(1)));

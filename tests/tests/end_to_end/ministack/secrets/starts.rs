@@ -18,7 +18,8 @@ async fn refused(name: &str, variables: &[(&str, &str)]) -> String {
 }
 
 /// The settings of a message-processor that starts.
-const GOOD: [(&str, &str); 3] = [
+const GOOD: [(&str, &str); 4] = [
+    ("SOURCE_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/000000000000/source"),
     ("INTERMEDIATE_DLQ_URL", "https://sqs.eu-west-1.amazonaws.com/000000000000/intermediate"),
     ("ANNOTATION_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/000000000000/annotation"),
     ("TARGET", "https://example.com/"),
@@ -44,7 +45,7 @@ async fn wrong_settings_are_named_without_their_values() {
         "http://Rw8queryJ3pGk5Hy2.com/?a=Rw8queryJ3pGk5Hy2",
         "https://[Rw8queryJ3pGk5Hy2/",
     ] {
-        let said = refused("message-processor", &[GOOD[0], GOOD[1], ("TARGET", target)]).await;
+        let said = refused("message-processor", &[GOOD[0], GOOD[1], GOOD[2], ("TARGET", target)]).await;
         assert!(said.contains("- TARGET is "), "{said}");
     }
     let policy = format!(r#"{{"max_attempts":"{QUERY}","backoff":{{"kind":"{QUERY}"}}}}"#);
@@ -57,7 +58,7 @@ async fn wrong_settings_are_named_without_their_values() {
     assert!(said.contains("- FUNCTION_ARNS entry 1 is not") && said.contains("/backoff/kind"), "{said}");
     // Everything right, but nothing there that Lambda would set.
     let target = format!("https://example.com/{QUERY}?key={QUERY}");
-    let said = refused("message-processor", &[GOOD[0], GOOD[1], ("TARGET", &target)]).await;
+    let said = refused("message-processor", &[GOOD[0], GOOD[1], GOOD[2], ("TARGET", &target)]).await;
     assert!(said.contains("- AWS_LAMBDA_RUNTIME_API is missing"), "{said}");
 }
 

@@ -42,9 +42,9 @@ async fn of_an_http_target() {
     let secret = json!({ "Authorization": format!("Bearer {HEADER}"), "X-Api-Key": HEADER }).to_string();
     let aws = FakeAws::with_secret(&secret).await;
     for (n, replies) in [
-        (1, vec![Reply::Status(503)]),
+        (1, vec![Reply::Status(500)]),
         (2, vec![Reply::Status(500); 3]),
-        (3, vec![Reply::Status(404)]),
+        (3, vec![Reply::Status(410)]),
         (4, vec![Reply::RetryAfter(429, 1)]),
         (5, vec![Reply::Hang]),
         (6, vec![Reply::Status(302); 3]),
@@ -155,7 +155,7 @@ async fn of_a_handler_in_rust() {
 async fn of_an_sqs_that_throttles_and_fails() {
     let (topology, target, tap) = (topology().await, HttpTarget::start().await, tap().await);
     tap.fail_sends_to(&topology.intermediate.url);
-    target.script(&id(0), [Reply::Status(503)]);
+    target.script(&id(0), [Reply::Status(500)]);
     send(&topology, [message(0, &json!({})), message(1, &json!({}))]).await;
     let running = topology.run(&loud(Setup::http(target.url()), &tap));
     while running.processor.invocations().is_empty() {

@@ -131,8 +131,8 @@ async fn it_says_whose_files_are_inside_and_has_their_licences() {
 #[tokio::test]
 async fn it_works_on_queues_until_sigterm() {
     let (topology, target, image) = (topology().await, HttpTarget::start().await, Image::unpack().await);
-    target.script(&id(1), [Reply::Status(404)]);
-    target.script(&id(2), [Reply::Status(503)]);
+    target.script(&id(1), [Reply::Status(410)]);
+    target.script(&id(2), [Reply::Status(500)]);
     // Whoever runs a container puts it there.
     fs::write(image.path("etc/hosts"), "127.0.0.1 target.test\n").unwrap();
     let url = target.url().replace("127.0.0.1", "target.test");

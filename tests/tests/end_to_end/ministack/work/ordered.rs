@@ -44,7 +44,7 @@ fn ordered_command(topology: &Topology, source_dlq: &Queue, target: &HttpTarget,
 async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_killed() {
     for batch in ["1", "10"] {
         let ((topology, source_dlq), target) = (ordered().await, HttpTarget::start().await);
-        target.script(&id(1), [Reply::Status(503), Reply::Status(503)]);
+        target.script(&id(1), [Reply::Status(500), Reply::Status(500)]);
         target.script(&id(6), [Reply::Status(404), Reply::Status(404)]);
         target.script(&id(11), [Reply::Hang]);
         send(&topology, "a", 0..4).await;

@@ -26,7 +26,7 @@ fn of<'a>(spans: &'a [Span], function: &str, kind: &str) -> Vec<&'a Span> {
 #[tokio::test]
 async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
     let (topology, target, receiver) = (topology().await, HttpTarget::start().await, Receiver::start().await);
-    target.script(&id(0), [Reply::Status(503)]);
+    target.script(&id(0), [Reply::Status(500)]);
     let mut command = command(&topology, target.url(), &[&ALL[..], &["--wait", "2s"]].concat());
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()).env("OTEL_BSP_SCHEDULE_DELAY", "100");
     let mut working = Working::start(command).await;
