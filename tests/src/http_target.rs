@@ -59,7 +59,7 @@ impl HttpTarget {
         Self { url: format!("http://{address}/target"), state, server }
     }
 
-    /// From now on every first attempt is answered by 503, whatever the scripts say.
+    /// From now on every first attempt is answered by 500, whatever the scripts say.
     ///
     /// # Panics
     /// Never.
@@ -135,7 +135,7 @@ async fn answer(State(state): State<Arc<Mutex<Script>>>, headers: HeaderMap, bod
         let reply = if is_refused {
             Some(Reply::Status(401))
         } else if is_first && script.refuses_first_attempts {
-            Some(Reply::Status(503))
+            Some(Reply::Status(500))
         } else {
             script.replies.get_mut(key(&headers)).and_then(VecDeque::pop_front)
         };

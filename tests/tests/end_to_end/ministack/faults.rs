@@ -48,7 +48,7 @@ async fn under_fire(strategy: &[(&'static str, &str)]) {
         match fate(n) {
             "fails once" => target.script(&id(n), [Reply::Status(500)]),
             "fails always" => target.script(&id(n), repeat_n(Reply::Status(500), ALWAYS)),
-            "is refused" => target.script(&id(n), repeat_n(Reply::Status(404), ALWAYS)),
+            "is refused" => target.script(&id(n), repeat_n(Reply::Status(410), ALWAYS)),
             _ => {}
         }
         bodies.push(if fate(n) == "is no JSON" { format!("poison {n}") } else { message(n, &data(n)) });

@@ -17,7 +17,7 @@ use crate::tls_target::{Authority, Certificate, TlsTarget};
 async fn a_proxy_of_the_environment_gets_no_message_only_what_the_sdk_sends_to_aws() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     let proxy = Tap::start(&Ministack::shared().endpoint_url()).await;
-    target.script(&id(0), [Reply::Status(404)]);
+    target.script(&id(0), [Reply::Status(410)]);
     topology.send([message(0, &json!({}))]).await;
     let mut setup = Setup::http(target.url());
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
@@ -75,7 +75,7 @@ async fn a_target_whose_certificate_is_not_good_gets_no_message() {
         let failure = called(&target.url, &variables).await.expect("a hand-off");
         assert_eq!(
             (&failure["type"], &failure["kind"]),
-            (&json!("Http.Connect"), &json!("transient")),
+            (&json!("Http.Connect"), &json!("held")),
             "{certificate:?}"
         );
         assert_eq!(target.requests(), 0, "{certificate:?}");

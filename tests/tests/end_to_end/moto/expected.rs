@@ -72,6 +72,9 @@ pub(super) fn unused(stack: &Stack, right: &Right) -> Option<&'static str> {
         {
             Some("only while the target is down does it send back what it did not call")
         }
+        "kms:GenerateDataKey" if handler == "message-processor" && stack.has_strategy("delayed-resend") => {
+            Some("the key of the source queue: the same")
+        }
         "secretsmanager:DescribeSecret" => Some("grantRead; the ARN is in the settings"),
         _ => None,
     }

@@ -80,7 +80,6 @@ async fn of_an_http_target() {
         "INVALID_MESSAGE_SCHEMA",
         "NON_RETRYABLE_ERROR",
         "RETRY_ATTEMPT_EXCEEDED",
-        "RETRY_ATTEMPT_EXCEEDED",
     ];
     assert_eq!(types, expected, "{}", running.log());
     for record in &records {

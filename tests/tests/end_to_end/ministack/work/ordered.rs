@@ -45,7 +45,7 @@ async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_kille
     for batch in ["1", "10"] {
         let ((topology, source_dlq), target) = (ordered().await, HttpTarget::start().await);
         target.script(&id(1), [Reply::Status(500), Reply::Status(500)]);
-        target.script(&id(6), [Reply::Status(404), Reply::Status(404)]);
+        target.script(&id(6), [Reply::Status(410), Reply::Status(410)]);
         target.script(&id(11), [Reply::Hang]);
         send(&topology, "a", 0..4).await;
         send(&topology, "b", 5..9).await;
