@@ -50,6 +50,9 @@ fn is_on(of_statement: &str, resource: &str) -> bool {
     }
 }
 
+/// The source queue's own key in the variant `existing-queue-with-keys`.
+const KEY_OF_EXISTING_QUEUE: &str = "-000000000002";
+
 /// Why nobody uses it: most of them are what the CDK's own grants bring along.
 pub(super) fn unused(stack: &Stack, right: &Right) -> Option<&'static str> {
     let handler = stack.handler_of(&right.role);
@@ -72,8 +75,10 @@ pub(super) fn unused(stack: &Stack, right: &Right) -> Option<&'static str> {
         {
             Some("only while the target is down does it send back what it did not call")
         }
-        "kms:GenerateDataKey" if handler == "message-processor" && stack.has_strategy("delayed-resend") => {
-            Some("the key of the source queue: the same")
+        "kms:GenerateDataKey"
+            if handler == "message-processor" && right.resource.ends_with(KEY_OF_EXISTING_QUEUE) =>
+        {
+            Some("the key of the source queue, with the right before")
         }
         "secretsmanager:DescribeSecret" => Some("grantRead; the ARN is in the settings"),
         _ => None,
