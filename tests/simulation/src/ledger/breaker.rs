@@ -663,8 +663,11 @@ impl Ledger {
             Some(met) if met.is_not_now() => return Ok(()),
             _ => {}
         }
-        let must_wait = call.is_none() && environment.retry_after.values().any(|asked| asked.until > now);
-        if retries.held_seconds >= environment.settings.hold_seconds_max && !must_wait {
+        // The ledger does not know when a Retry-After of the whole target is over.
+        let must_wait = call.is_none() && environment.asked_max > 0;
+        let most = environment.settings.hold_seconds_max;
+        // Beyond that it is given up, which the oracle judges.
+        if (most..most + DELAY_SECONDS_MAX).contains(&retries.held_seconds) && !must_wait {
             let before = retries.held_seconds;
             return Err(format!("it was held for {before} s before, which is as long as it may be"));
         }
