@@ -306,7 +306,11 @@ impl Breaker {
     pub fn ask_overdue(&mut self, caller: Caller, now: Timestamp) -> Permission {
         let now = self.clock.moment(now);
         match self.told_to_wait(caller.key, now) {
-            Some(scope) => Permission::Hold(self.hold_by(scope, caller, None, now)),
+            Some(scope) => {
+                // It has waited long enough for its own trouble.
+                let delay = duration(self.asked_seconds(scope, caller, now).max(HOLD_SECONDS_MIN));
+                Permission::Hold(Hold { delay, ..self.hold_by(scope, caller, None, now) })
+            }
             None => Permission::Call(Permit { caller, began: self.changes, reason: Reason::Regardless }),
         }
     }
@@ -418,14 +422,19 @@ impl Breaker {
             State::Open(_) => (HoldReason::Down, own),
         };
         let (since, first_failures) = (circuit.trouble_since(now), circuit.run);
-        let asked = circuit.asked_seconds(now);
-        // A `Retry-After` for its key counts, even if the target as a whole was found down or busy since.
-        let asked = self.keys.get(caller.key).map_or(asked, |of_key| asked.max(of_key.asked_seconds(now)));
-        // Up to a tenth longer, so that one date does not bring all messages back at once.
-        let asked = (asked * (1.4 - jitter * 0.4)).min(RETRY_AFTER_SECONDS_MAX);
+        let asked = self.asked_seconds(scope, caller, now);
         let delay = duration(seconds.max(asked).max(HOLD_SECONDS_MIN));
         let outage = Outage { since: self.clock.timestamp(since), first_failures };
         Hold { reason, outage, delay }
+    }
+
+    /// The rest of a `Retry-After`, up to a tenth longer, so that one date does not bring all messages back at once.
+    fn asked_seconds(&mut self, scope: Scope, caller: Caller, now: Moment) -> f32 {
+        let jitter = jitter(caller.message_id, self.changes);
+        let asked = self.circuit(scope, caller.key, now).asked_seconds(now);
+        // A `Retry-After` for its key counts, even if the target as a whole was found down or busy since.
+        let asked = self.keys.get(caller.key).map_or(asked, |of_key| asked.max(of_key.asked_seconds(now)));
+        (asked * (1.4 - jitter * 0.4)).min(RETRY_AFTER_SECONDS_MAX)
     }
 
     fn circuit(&mut self, scope: Scope, key: Option<Key>, now: Moment) -> &mut Circuit {

@@ -82,7 +82,9 @@ pub(crate) struct Environment {
     run_max: u32,
     /// The longest delay that a call asked for.
     asked_max: u64,
-    /// What a new environment heard, by key, until its first answer: the latest beginning and the shortest run.
+    /// The latest end of a delay that a call asked for, even if an answer has ended it since.
+    asked_until: Option<DateTime<Utc>>,
+    /// Outages that held messages reported, by key, until the first answer: the latest beginning and the shortest run.
     heard: BTreeMap<Key, Outage>,
     /// Delays that calls asked for, by key.
     retry_after: BTreeMap<Key, RetryAfter>,
@@ -120,7 +122,7 @@ pub(super) struct Held<'a> {
     pub(super) error_type: &'a str,
     /// The call that met the outage; without one it was not called.
     pub(super) call: Option<&'a Outcome>,
-    /// What its hand-off says, if there is one.
+    /// The report of its hand-off, if there is one.
     pub(super) report: Option<HoldReport>,
 }
 
@@ -274,6 +276,7 @@ impl Environment {
             first_outage: None,
             run_max: 0,
             asked_max: 0,
+            asked_until: None,
             heard: BTreeMap::new(),
             retry_after: BTreeMap::new(),
             closed_at: None,
@@ -428,6 +431,7 @@ impl Environment {
                 if let Some(asked) = after.map(|after| after.min(DELAY_SECONDS_MAX)) {
                     self.asked_max = self.asked_max.max(asked);
                     let until = now + seconds(asked);
+                    self.asked_until = self.asked_until.max(Some(until));
                     let earlier = self.retry_after.get(&caller.key).map_or(until, |earlier| earlier.until);
                     let is_of_target = self.down.shown.is_some() || self.down.ended.is_some();
                     let asked = RetryAfter { tick: ended, at: now, until: until.max(earlier), is_of_target };
@@ -663,8 +667,8 @@ impl Ledger {
             Some(met) if met.is_not_now() => return Ok(()),
             _ => {}
         }
-        // The ledger does not know when a Retry-After of the whole target is over.
-        let must_wait = call.is_none() && environment.asked_max > 0;
+        // An answer ends the delay of one circuit, and perhaps not of the other.
+        let must_wait = call.is_none() && environment.asked_until.is_some_and(|until| begun.at < until);
         let most = environment.settings.hold_seconds_max;
         // Beyond that it is given up, which the oracle judges.
         if (most..most + DELAY_SECONDS_MAX).contains(&retries.held_seconds) && !must_wait {

@@ -130,9 +130,9 @@ impl Circuit {
 
     /// True before the end of the target's `Retry-After`.
     pub(super) fn must_wait(&mut self, now: Moment) -> bool {
+        let Some(at) = self.retry_after else { return false };
         // A clock that was set back must not prolong it.
-        let latest = now.after(RETRY_AFTER_SECONDS_MAX);
-        self.retry_after = self.retry_after.map(|at| at.min(latest));
+        self.retry_after = Some(at.min(now.after(RETRY_AFTER_SECONDS_MAX)));
         self.asked_seconds(now) > 0.0
     }
 
