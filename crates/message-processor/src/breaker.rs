@@ -64,12 +64,12 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    fn caller(&self, accepted: &Accepted) -> Caller {
+    fn caller(&self, accepted: &Accepted, now: Timestamp) -> Caller {
         Caller {
             message_id: accepted.metadata().message_id,
             key: self.key(accepted),
             failures: self.on_failure.failures(accepted),
-            held_seconds: self.on_failure.held_seconds(accepted, self.clock.now()),
+            held_seconds: self.on_failure.held_seconds(accepted, now),
             calls_before: self.on_failure.calls_before(accepted),
         }
     }
@@ -87,8 +87,8 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         let Some(mut breaker) = self.breaker.lock() else {
             return permitted(None);
         };
-        let caller = self.caller(accepted);
         let now = self.clock.now();
+        let caller = self.caller(accepted, now);
         // A message at its hold limit is called in any state.
         let permission = if self.on_failure.is_overdue(&self.policy, accepted, now) {
             breaker.ask_overdue(caller, now)
@@ -105,10 +105,11 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// The hold of a message whose own call met this error; `None` if the call spends an attempt.
     fn hold(&self, accepted: &Accepted, error: &HandlerError) -> Option<Hold> {
         let met = call_outcome(&self.policy, error);
-        self.breaker.lock()?.hold(self.caller(accepted), met, self.clock.now())
+        let now = self.clock.now();
+        self.breaker.lock()?.hold(self.caller(accepted, now), met, now)
     }
 
-    /// Holds the message, without spending an attempt, if its call was told "not now" or met an outage.
+    /// Holds the message, without spending an attempt, if its call was answered "not now" or met an outage.
     pub(super) fn held_or_failed(&self, accepted: &Accepted, error: HandlerError) -> Outcome {
         match self.hold(accepted, &error) {
             Some(hold) => Outcome::Held { hold, error: Some(error) },
@@ -132,9 +133,8 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
 }
 
 impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
-    /// True if the message may be held when its call is cut off and the circuit is open.
-    pub(super) fn may_be_held_if_cut_off(&self) -> bool {
-        let met = call_outcome(&self.processor.policy, &timeout());
+    /// True if the message may be held when its call has this outcome and the circuit is open.
+    pub(super) fn may_be_held(&self, met: CallOutcome) -> bool {
         self.permit.as_ref().is_some_and(|permit| permit.may_be_held(met))
     }
 

@@ -16,7 +16,7 @@ pub(super) enum Outcome {
     Trouble(HandlerError),
     /// The calls' end came before it was started.
     NotStarted,
-    /// The message was not called, or its own call was told "not now" or met an outage.
+    /// The message was not called, or its own call was answered "not now" or met an outage.
     Held {
         hold: Hold,
         error: Option<HandlerError>,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use redeliver_core::accepted::Accepted;
 use redeliver_core::decide::breaker::{Key, Patience};
+use redeliver_core::decide::{CallOutcome, call_outcome};
 use redeliver_core::deliver::until;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
@@ -29,6 +30,8 @@ pub(super) struct Turns<'a, H, Q, C, O> {
     accepted: &'a [Accepted],
     keys: Vec<Option<Key>>,
     order: Order<'a>,
+    /// The outcome of a call that is cut off.
+    cut_off: CallOutcome,
     slots: Vec<Slot>,
     /// No message before this one waits.
     front: usize,
@@ -63,6 +66,7 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
             accepted,
             keys: accepted.iter().map(|message| processor.key(message)).collect(),
             order: processor.order(accepted),
+            cut_off: call_outcome(&processor.policy, &timeout()),
             slots: accepted.iter().map(|_| Slot::Waiting).collect(),
             front: 0,
         }
@@ -97,8 +101,8 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
             }
             match self.processor.ask(&self.accepted[index], patience) {
                 Asked::Call(permitted) => {
-                    let (since, may_be_held) =
-                        (self.processor.clock.now(), permitted.may_be_held_if_cut_off());
+                    let since = self.processor.clock.now();
+                    let may_be_held = permitted.may_be_held(self.cut_off);
                     self.slots[index] = Slot::Running { since, may_be_held };
                     self.order.starts(index);
                     pass.groups.extend(group);

@@ -10,7 +10,7 @@ fn told_to_wait() -> HandlerError {
 
 /// A thin queue's outage would otherwise kill every message: no environment ever sees ten of them.
 #[test]
-fn one_503_in_a_new_environment_is_held_with_its_error_and_spends_nothing() {
+fn a_503_in_a_new_environment_is_held_with_its_error() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = Setup { strategy, ..Setup::new() }.failing(0, not_now());
         assert_eq!(setup.process(records(0..1), 30), [""; 0]);
