@@ -113,7 +113,7 @@ pub enum Event {
         /// The longest time that one of them has been held in all, before this hold.
         longest_hold_seconds: u32,
     },
-    /// Calls of a batch were told "not now", and their messages are held. The target is not known to be down.
+    /// Calls of a batch were answered "not now", and their messages are held. The target is not known to be down.
     NotNow {
         /// Number in the batch.
         messages: u32,

@@ -216,7 +216,7 @@ impl HandOff {
         Self { outage: Some(hold.outage), ..hand_off }
     }
 
-    /// A message whose own call was told "not now", or met an outage. It has the call's error, but is held: the call spends
+    /// A message whose own call was answered "not now", or met an outage. It has the call's error, but is held: the call spends
     /// no attempt.
     #[must_use]
     pub fn held_after_call(error: &HandlerError, hold: Hold, delivery: Delivery) -> Self {

@@ -89,7 +89,7 @@ pub struct Globs(Vec<WildMatch>);
 
 impl Globs {
     /// Built-in globs.
-    pub(crate) fn of(globs: &[&str]) -> Self {
+    pub(crate) fn built_in(globs: &[&str]) -> Self {
         Self(globs.iter().map(|glob| WildMatch::new(glob)).collect())
     }
 

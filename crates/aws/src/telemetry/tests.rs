@@ -358,14 +358,14 @@ fn the_lines_of_an_outage() {
             &json!([count("Probes")]),
         ),
     ];
-    let [opened, held, not_now, failed, closed] = of_an_outage();
+    let [opened, held, not_now, failed, closed] = outage_events();
     let written = [line(opened), own_line(held), own_line(not_now), line(failed), line(closed)];
     assert_eq!(written, expected);
 }
 
 #[test]
 fn the_lines_of_held_messages_have_the_longest_hold_as_a_metric() {
-    let [_, held, ..] = of_an_outage();
+    let [_, held, ..] = outage_events();
     let limited = Event::RateLimited { messages: 9, limited_seconds: 45.0, longest_hold_seconds: 4320 };
     for event in [held, limited] {
         let line = line(event);
@@ -412,7 +412,7 @@ fn all() -> Vec<Event> {
     ]
     .into_iter()
     .chain(of_a_poller())
-    .chain(of_an_outage())
+    .chain(outage_events())
     .chain(of_the_archive())
     .collect()
 }
@@ -451,7 +451,7 @@ fn the_lines_of_the_archive_and_of_notices() {
     assert_eq!(of_the_archive().map(line), expected);
 }
 
-fn of_an_outage() -> [Event; 5] {
+fn outage_events() -> [Event; 5] {
     let (error_type, probe_in_seconds) = ("HttpStatus.503".to_owned(), 14.500_4);
     [
         Event::CircuitOpened { outages: 10, error_type, probe_in_seconds },

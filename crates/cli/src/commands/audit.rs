@@ -123,7 +123,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     if let Some(file) = known_causes {
         audited.has_new_causes = !file.known.new_among(&audited.report.groups).is_empty();
         print_new_causes(arguments, &file.known, &audited);
-        // If the output was closed, nobody has read them.
+        // If the output was closed, they stay new.
         if !audited.output_closed {
             file.remember(&audited.report, SystemClock.now())?;
         }
@@ -131,7 +131,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     Ok(audited)
 }
 
-/// Prints the new causes, unless they are the output itself or nobody reads it.
+/// Prints the new causes, unless they are the output itself or the output was closed.
 fn print_new_causes(
     arguments: &Arguments,
     known: &KnownCauses,

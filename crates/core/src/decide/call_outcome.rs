@@ -38,7 +38,7 @@ const TOO_MANY: [&str; 2] = ["HttpStatus.429", "Lambda.Throttled"];
 /// Errors that every message would meet: no connection, a proxy without its target, and a caller, method or address that
 /// the target does not take. 52x and 530 are Cloudflare's for an origin that it cannot reach.
 static NOT_NOW: LazyLock<Globs> = LazyLock::new(|| {
-    Globs::of(&[
+    Globs::built_in(&[
         "Http.Connect",
         "Http.NoCredentials",
         "Http.NotSigned",
@@ -62,7 +62,7 @@ static NOT_NOW: LazyLock<Globs> = LazyLock::new(|| {
 
 /// Errors that one message can cause, and an outage as well.
 static FAULTS: LazyLock<Globs> = LazyLock::new(|| {
-    Globs::of(&[
+    Globs::built_in(&[
         "Http.ConnectionLost",
         "Http.Timeout",
         "HttpStatus.404",

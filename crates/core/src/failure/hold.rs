@@ -19,7 +19,7 @@ pub struct Hold {
 pub enum HoldReason {
     /// The target is down: its circuit is open.
     Down,
-    /// Its own call was told "not now".
+    /// Its own call was answered "not now".
     NotNow,
     /// The target takes fewer calls.
     RateLimited,

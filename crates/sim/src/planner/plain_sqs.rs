@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn both_meet_the_same_sends_and_the_same_target() {
+    fn without_an_outage_plain_sqs_and_redeliver_have_the_same_delays() {
         let scenario = Scenario { times: Times::default(), ..sixty_messages_and_an_outage(0) };
         let delays = [run(&Policy::default(), &scenario, &|_| {}).unwrap(), plain(5, &scenario)]
             .map(|measured| measured.delay_seconds);

@@ -122,11 +122,11 @@ fn target(facts: &Facts<'_>) -> Option<Vec<Part>> {
     Some(sentence)
 }
 
-/// A long hold is told with an outage, or if it is long enough to need a look without one.
+/// The sentence on the longest hold: in an outage, or without one if it is long enough to need a look.
 fn long_hold(facts: &Facts<'_>) -> Option<Vec<Part>> {
     let seconds = facts.longest_hold_seconds?;
-    let is_told = seconds > HOLD_IS_LONG_SECONDS || matches!(facts.target, Some(Target::Down(_)));
-    is_told.then(|| vec![text(format!("The longest hold of a message is {}.", about(seconds)))])
+    let is_shown = seconds > HOLD_IS_LONG_SECONDS || matches!(facts.target, Some(Target::Down(_)));
+    is_shown.then(|| vec![text(format!("The longest hold of a message is {}.", about(seconds)))])
 }
 
 fn paused(facts: &Facts<'_>) -> Option<Vec<Part>> {

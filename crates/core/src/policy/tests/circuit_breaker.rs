@@ -19,7 +19,7 @@ fn each_of_its_members_is_read() {
     );
     let expected = CircuitBreaker {
         per: Per::Attribute("Tenant".to_owned()),
-        opens_on: Some(Globs::of(&["Db.*"])),
+        opens_on: Some(Globs::built_in(&["Db.*"])),
         hold_max: Duration::from_secs(3600),
     };
     assert_eq!(policy.circuit_breaker, Some(expected));
