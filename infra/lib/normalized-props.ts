@@ -1,4 +1,5 @@
-import type { GivenSourceQueue } from './existing-queue';
+import { Envelope } from './choices';
+import type { GivenSourceQueue, SourceQueue } from './existing-queue';
 import type { PolicyDocument } from './policy';
 import { documentOf } from './policy-document';
 import type { AsyncRetryProps, RedeliverProps } from './props';
@@ -34,13 +35,22 @@ export function normalizeProps(props: RedeliverProps, before: readonly string[] 
   if (shape.length > 0) {
     refuse([...before, ...shape]);
   }
-  const { target, policy, existingSourceQueue, ...rest } = props;
+  const { target, policy, existingSourceQueue, envelope = defaultEnvelope(target._given, existingSourceQueue), ...rest } = props;
   return {
     ...rest,
+    ...(envelope !== undefined && { envelope }),
     target: target._given,
     ...policyOf(policy),
     ...(existingSourceQueue && { existingSourceQueue: existingSourceQueue._given }),
   };
+}
+
+/**
+ * Messages need no envelope where they were there before redeliver: on an existing queue, and for a user's own function.
+ * `undefined`: the functions' default, which requires one.
+ */
+function defaultEnvelope({ kind }: GivenTarget, existingSourceQueue: SourceQueue | undefined): Envelope | undefined {
+  return kind === 'function' || existingSourceQueue ? Envelope.OPTIONAL : undefined;
 }
 
 /** @throws RedeliverPropsError if a prop has the wrong type. */

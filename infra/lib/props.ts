@@ -146,8 +146,9 @@ export interface RedeliverProps extends CommonProps {
   /** The path of a JSON Schema (2020-12) for `data`. Default: any object is valid. */
   readonly dataSchema?: string;
   /**
-   * `Envelope.OPTIONAL` also accepts messages without a `{metadata, data}` envelope, from any producer in any format.
-   * Default: `Envelope.REQUIRED`.
+   * The message formats that are accepted. `Envelope.OPTIONAL` also accepts messages without a `{metadata, data}`
+   * envelope, from any producer in any format. Default: `Envelope.OPTIONAL` with `Target.ownFunction` or
+   * `existingSourceQueue`, otherwise `Envelope.REQUIRED`.
    */
   readonly envelope?: Envelope;
   /** The message attribute with the id of a message without an envelope. Default: none. */

@@ -44,7 +44,12 @@ export const PARAMETERS = {
     Description: 'Set it to true once the function has the layer and the variables from the outputs; it then gets messages.',
   },
   Policy: SHARED.Policy,
-  Envelope: SHARED.Envelope,
+  // As the construct's default for a function of the user's.
+  Envelope: {
+    ...SHARED.Envelope,
+    Default: 'optional',
+    Description: 'optional: messages in any format. required: only those with an envelope.',
+  },
   MessageIdPointer: SHARED.MessageIdPointer,
   MaxConcurrency: SHARED.MaxConcurrency,
   InnerConcurrency: SHARED.InnerConcurrency,

@@ -143,6 +143,7 @@ describe("a function of a user's own in the message-processor's place", () => {
   const DELAYED = {
     AWS_LAMBDA_EXEC_WRAPPER: '/opt/redeliver',
     STRATEGY: 'delayed-resend',
+    ENVELOPE: 'optional',
     SOURCE_QUEUE_URL: '{SourceQueue}',
     INTERMEDIATE_DLQ_URL: '{IntermediateDlq}',
     ANNOTATION_QUEUE_URL: '{AnnotationQueue}',
@@ -162,6 +163,7 @@ describe("a function of a user's own in the message-processor's place", () => {
       {
         AWS_LAMBDA_EXEC_WRAPPER: '/opt/redeliver',
         STRATEGY: 'visibility',
+        ENVELOPE: 'optional',
         SOURCE_QUEUE_URL: '{SourceQueue}',
         VISIBILITY_TIMEOUT_SECONDS: '361',
         RETENTION_SECONDS: '604800',
@@ -178,7 +180,6 @@ describe("a function of a user's own in the message-processor's place", () => {
           policy: RetryPolicy.fromJson({ max_attempts: 2 }),
           dataSchema: SCHEMA,
           bodySchema: SCHEMA,
-          envelope: Envelope.OPTIONAL,
           messageIdAttribute: 'id',
           messageIdPointer: '/detail/id',
           logDetail: LogDetail.MESSAGES,
@@ -192,13 +193,13 @@ describe("a function of a user's own in the message-processor's place", () => {
         RETRY_POLICY: '{"max_attempts":2}',
         DATA_SCHEMA_PATH: '/opt/data.schema.json',
         BODY_SCHEMA_PATH: '/opt/body.schema.json',
-        ENVELOPE: 'optional',
         MESSAGE_ID_ATTRIBUTE: 'id',
         MESSAGE_ID_POINTER: '/detail/id',
         LOG_DETAIL: 'messages',
         LOG_LEVEL: 'WARN',
       },
     ],
+    ['with envelopes alone', own({}, { envelope: Envelope.REQUIRED }), { ...DELAYED, ENVELOPE: 'required' }],
     ['one message an invocation, said by name', own({}, { handlerEvent: HandlerEvent.RECORD }), { ...DELAYED, HANDLER_EVENT: 'record' }],
     [
       "beside another wrapper, which redeliver's program starts in turn",
@@ -254,7 +255,7 @@ describe("a function of a user's own in the message-processor's place", () => {
 
   test('the layer holds the program, which anybody may start, and the schemas, and nothing else', () => {
     const app = new App({ context: cdkJson().context });
-    redeliverOf(new Stack(app, 'Test'), 'Retries', own({}, { dataSchema: SCHEMA, bodySchema: SCHEMA, envelope: Envelope.OPTIONAL }));
+    redeliverOf(new Stack(app, 'Test'), 'Retries', own({}, { dataSchema: SCHEMA, bodySchema: SCHEMA }));
     const assembly = app.synth();
     const { template } = assembly.getStackByName('Test');
     const [layer] = Object.values<any>(template.Resources).filter(({ Type }) => Type === 'AWS::Lambda::LayerVersion');
@@ -443,7 +444,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     [
       'more variables than Lambda takes',
       own({ environment: { TABLE: 'x'.repeat(4050) } }),
-      'the environment variables of target.function (Test/Own) have at least 4227 bytes as JSON, but Lambda allows 4096; shorten TABLE, which has 4052.',
+      'the environment variables of target.function (Test/Own) have at least 4249 bytes as JSON, but Lambda allows 4096; shorten TABLE, which has 4052.',
     ],
   ];
   for (const [name, given, sentence] of cases) {
@@ -465,7 +466,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     assert.throws(() => redeliverOf(stack, 'Second', () => ({ function: redeliver.messageProcessor, stage: 'second' })), {
       name: 'RedeliverPropsError',
       message:
-        'target.function (Test/Own) has STRATEGY, SOURCE_QUEUE_URL, INTERMEDIATE_DLQ_URL, RETRY_POLICY, ANNOTATION_QUEUE_URL, AWS_LAMBDA_EXEC_WRAPPER, RESEND_SENDER_IDS in its environment ' +
+        'target.function (Test/Own) has STRATEGY, SOURCE_QUEUE_URL, INTERMEDIATE_DLQ_URL, RETRY_POLICY, ANNOTATION_QUEUE_URL, ENVELOPE, AWS_LAMBDA_EXEC_WRAPPER, RESEND_SENDER_IDS in its environment ' +
         'already; remove it there: Redeliver sets it, and one function serves one source queue.',
     });
   });

@@ -111,6 +111,10 @@ test("the outputs have the function's variables, and the policy last: it may hav
   assert.match(text, /\nRETRY_POLICY=\{Policy\}$/);
 });
 
+test('it accepts messages without an envelope by default', () => {
+  assert.deepEqual([PARAMETERS.Envelope.Default, PARAMETERS.Envelope.AllowedValues], ['optional', ['required', 'optional']]);
+});
+
 test('a name that would not be the one of a function or a role is refused before anything is created', () => {
   const takes = (name: 'FunctionName' | 'RoleName' | 'RoleId' | 'RolePath', value: string): boolean => new RegExp(`^(?:${PARAMETERS[name].AllowedPattern})$`).test(value);
   assert.deepEqual(['orders', 'arn:aws:lambda:eu-west-1:111122223333:function:orders', 'orders:live', ''].map((value) => takes('FunctionName', value)), [true, false, false, false]);

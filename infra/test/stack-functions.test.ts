@@ -10,9 +10,10 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Envelope, LogDetail, LogLevel, Redeliver, RetryPolicy, SourceQueue, Target } from '../lib/index';
-import { ALLOWED_LOOP, plain } from './stack-exact';
+import { Envelope, LogDetail, LogLevel, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Target } from '../lib/index';
+import { ALLOWED_LOOP, plain, resources } from './stack-exact';
 import { fakeBundles, HTTP, named, type Resource, stackWith, temporaryDirectory, templateWith } from './stack-support';
+import { userFunction } from './stack-variants';
 
 const NAMES = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'] as const;
 
@@ -321,6 +322,36 @@ describe('functions', () => {
       ['redeliver-prod-message-processor', ...all],
     ]);
     assert.deepEqual(packages(stack)['redeliver-prod-failed-message-processor'], ['body.schema.json: {"type":"object"}', 'bootstrap']);
+  });
+
+  describe('messages without an envelope are accepted by default where they were there before redeliver', () => {
+    const envelopes = (props: (stack: Stack) => RedeliverProps): Record<string, unknown> => {
+      const functions = Object.entries(resources(templateWith(props), 'AWS::Lambda::Function'));
+      const variables = functions.map(([id, { Properties }]) => [id, Properties['Environment']?.Variables.ENVELOPE] as const);
+      return Object.fromEntries(variables.filter(([, envelope]) => envelope !== undefined));
+    };
+    const existingSourceQueue = SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders');
+    const settings = { timeout: Duration.seconds(60), architecture: lambda.Architecture.ARM_64 };
+    const ownTarget = (stack: Stack): Target => Target.ownFunction(userFunction(stack, 'Own', settings));
+    const ours = (envelope: string): Record<string, string> => ({ MessageProcessor: envelope, FailedMessageProcessor: envelope });
+
+    test('not by the stack with a queue of its own', () => {
+      assert.deepEqual(envelopes(() => HTTP), {});
+      assert.deepEqual(envelopes(() => ({ ...HTTP, envelope: Envelope.REQUIRED })), ours('required'));
+    });
+
+    test('on an existing queue', () => {
+      assert.deepEqual(envelopes(() => ({ ...HTTP, existingSourceQueue })), ours('optional'));
+      assert.deepEqual(envelopes(() => ({ ...HTTP, existingSourceQueue, messageIdPointer: '/id' })), ours('optional'));
+      assert.deepEqual(envelopes(() => ({ ...HTTP, existingSourceQueue, envelope: Envelope.REQUIRED })), ours('required'));
+    });
+
+    test("by a function of the user's, and by the failed-message-processor with it", () => {
+      const both = (envelope: string): Record<string, string> => ({ Own: envelope, FailedMessageProcessor: envelope });
+      assert.deepEqual(envelopes((stack) => ({ target: ownTarget(stack) })), both('optional'));
+      assert.deepEqual(envelopes((stack) => ({ target: ownTarget(stack), existingSourceQueue })), both('optional'));
+      assert.deepEqual(envelopes((stack) => ({ target: ownTarget(stack), envelope: Envelope.REQUIRED })), both('required'));
+    });
   });
 
   test('two constructs of one stack have a schema each', () => {

@@ -180,10 +180,13 @@ describe('bundles', () => {
   }
 
   const NOT_OPTIONAL = "only applies to messages without an envelope; set envelope: Envelope.OPTIONAL, or remove it.";
+  const ORDERS = SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders');
   const NO_POINTER = 'which is not a JSON Pointer to a member; it must start with /, such as /detail/id.';
   for (const [props, sentences] of [
     [{ messageIdAttribute: 'id', messageIdPointer: '/id' }, [`messageIdAttribute ${NOT_OPTIONAL}`, `messageIdPointer ${NOT_OPTIONAL}`]],
     [{ envelope: Envelope.REQUIRED, messageIdPointer: '/id' }, [`messageIdPointer ${NOT_OPTIONAL}`]],
+    [{ existingSourceQueue: ORDERS, messageIdAttribute: 'id', messageIdPointer: '/id' }, []],
+    [{ existingSourceQueue: ORDERS, envelope: Envelope.REQUIRED, messageIdPointer: '/id' }, [`messageIdPointer ${NOT_OPTIONAL}`]],
     [{ envelope: Envelope.OPTIONAL, messageIdPointer: 'detail.id' }, [`messageIdPointer is "detail.id", ${NO_POINTER}`]],
     [{ envelope: Envelope.OPTIONAL, messageIdPointer: '/a~2' }, [`messageIdPointer is "/a~2", ${NO_POINTER}`]],
     [{ envelope: Envelope.OPTIONAL, messageIdPointer: '/a~1b/~0/0/' }, []],
