@@ -1,6 +1,7 @@
 import { Duration, type Stack, Token } from 'aws-cdk-lib';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 
+import { eventSourceProblems } from './event-sources';
 import { layerProblems, NEXT_WRAPPER_VARIABLE, variablesOf, WRAPPER } from './layer';
 import type { NormalizedProps } from './normalized-props';
 import type { StrategyDefinition } from './strategy/definition';
@@ -53,7 +54,7 @@ export function functionProblems(props: NormalizedProps, strategy: StrategyDefin
   const found = modifiableTarget(props.target.function, stack);
   const unused = Object.entries(REPLACEMENTS).filter(([name]) => props[name as keyof typeof REPLACEMENTS] !== undefined);
   return [
-    ...(typeof found === 'string' ? [found] : [...layerProblems(found), ...templateProblems(found, props, strategy)]),
+    ...(typeof found === 'string' ? [found] : [...layerProblems(found), ...templateProblems(found, props, strategy), ...eventSourceProblems(found, props.existingSourceQueue?.queueArn)]),
     ...unused.map(([name, instead]) => `${name} only applies to redeliver's own message-processor, which target.function replaces; remove it, and ${instead}.`),
   ];
 }

@@ -4,6 +4,7 @@ import type * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
+import { watchEventSources } from './event-sources';
 import { allowSend, createFunction, eventSource, logEnvironment } from './function';
 import { attach, LAYER_DIRECTORY } from './layer';
 import { messageEnvironment, schemaFiles } from './messages';
@@ -60,11 +61,15 @@ export function createMessageProcessor(scope: Construct, props: NormalizedProps,
   }
   const { batchSize, maxConcurrency, maxBatchingWindow } = plan;
   const { minimum: minimumPollers, maximum: maximumPollers } = plan.pollers ?? {};
-  messageProcessor.addEventSource(eventSource(settings.source, {
+  const mapped = eventSource(settings.source, {
     batchSize,
     ...(plan.pollers ? { provisionedPollerConfig: { minimumPollers, maximumPollers } } : { maxConcurrency }),
     ...(!plan.isFifo && { maxBatchingWindow }),
-  }));
+  });
+  messageProcessor.addEventSource(mapped);
+  if (plan.userFunction) {
+    watchEventSources(plan.userFunction, settings.source.queueArn, mapped.eventSourceMappingId);
+  }
   return messageProcessor;
 }
 

@@ -1,9 +1,12 @@
-import { App, CfnParameter, Duration, Lazy, Stack } from 'aws-cdk-lib';
+import { Annotations as CdkAnnotations, App, Aws, CfnParameter, Duration, Lazy, Stack } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import * as ecr from 'aws-cdk-lib/aws-ecr';
 import * as iam from 'aws-cdk-lib/aws-iam';
+import * as kinesis from 'aws-cdk-lib/aws-kinesis';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
+import { KinesisEventSource, SqsEventSource, type SqsEventSourceProps } from 'aws-cdk-lib/aws-lambda-event-sources';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -483,6 +486,92 @@ describe("what a function of a user's own cannot do fails the synth with one sen
           'bypass redeliver; set it before, or set REDELIVER_NEXT_WRAPPER instead, which redeliver runs, too.',
       ]));
     test('may be given to redeliver instead', () => assert.deepEqual(later('REDELIVER_NEXT_WRAPPER', '/opt/datadog_wrapper'), []));
+  });
+
+  describe('event sources of its own', () => {
+    const ORDERS = 'arn:aws:sqs:eu-west-1:111122223333:orders';
+    const HERE = { account: '111122223333', region: 'eu-west-1' };
+    const queueOf = (stack: Stack, arn: string, id = 'Theirs'): sqs.IQueue => sqs.Queue.fromQueueArn(stack, id, arn);
+    const reads = (stack: Stack, queue: sqs.IQueue, props: SqsEventSourceProps = {}): lambda.Function => {
+      const { function: function_ } = own({})(stack);
+      function_.addEventSource(new SqsEventSource(queue, props));
+      return function_ as lambda.Function;
+    };
+    const sameQueue = (path: string): string =>
+      `target.function (Test/Own) already has the source queue as an event source (${path}); remove it there: Redeliver makes the mapping, with the settings that it needs.`;
+    const lossy = (path: string): string =>
+      `target.function (Test/Own) has another queue as an event source (${path}) without reportBatchItemFailures, so Lambda would delete that queue's messages even if SQS did ` +
+      'not confirm their hand-off; set reportBatchItemFailures to true there, or give that queue a function of its own.';
+    /** The problems and the warnings of what is done after Redeliver is created. */
+    const later = (change: (stack: Stack, made: Redeliver) => void, props: Props = {}): { problems: string[]; warnings: string[] } => {
+      const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: HERE });
+      change(stack, redeliverOf(stack, 'Retries', own({}, props)));
+      const problems = stack.node.findAll().flatMap(({ node }) => node.validate());
+      return { problems, warnings: problems.length > 0 ? [] : warningsOf(stack) };
+    };
+    const warningsOf = (stack: Stack): string[] =>
+      Annotations.fromStack(stack).findWarning('*', Match.stringLikeRegexp('another queue')).map(({ entry }) => String(entry.data));
+
+    test('that are the source queue, by its construct or by its ARN', () => {
+      const path = 'Test/Own/SqsEventSource:TestTheirs9340C76C';
+      const given = (queue: (stack: Stack) => sqs.IQueue, source: (its: sqs.IQueue) => SourceQueue): string[] =>
+        refused((stack) => {
+          const its = queue(stack);
+          return { function: reads(stack, its, { reportBatchItemFailures: true }), existingSourceQueue: source(its) };
+        });
+      const created = (stack: Stack): sqs.IQueue => new sqs.Queue(stack, 'Theirs', { queueName: 'orders', visibilityTimeout: Duration.minutes(10) });
+      assert.deepEqual(given(created, (its) => SourceQueue.fromQueue(its)), [sameQueue(path)]);
+      assert.deepEqual(given((stack) => queueOf(stack, ORDERS), () => SourceQueue.fromArn(ORDERS)), [sameQueue(path)]);
+      assert.deepEqual(given(created, () => SourceQueue.fromArn(`arn:aws:sqs:${Aws.REGION}:${Aws.ACCOUNT_ID}:orders`)), [sameQueue(path)]);
+    });
+
+    test('that are the source queue and are added later', () => {
+      const added = later((stack, { messageProcessor }) => messageProcessor.addEventSource(new SqsEventSource(queueOf(stack, ORDERS), { reportBatchItemFailures: true })), {
+        existingSourceQueue: SourceQueue.fromArn(ORDERS),
+      });
+      assert.deepEqual(added.problems, [sameQueue('Test/Own/SqsEventSource:TestTheirs9340C76C')]);
+      const named = later((stack, { messageProcessor: target }) => {
+        const eventSourceArn = 'arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-source';
+        new lambda.EventSourceMapping(stack, 'Mapping', { target, eventSourceArn, reportBatchItemFailures: true });
+      });
+      assert.deepEqual(named.problems, [sameQueue('Test/Mapping')]);
+    });
+
+    test('that are other queues, whose messages would be lost without partial batch responses', () => {
+      const path = 'Test/Own/SqsEventSource:TestTheirs9340C76C';
+      assert.deepEqual(refused((stack) => ({ function: reads(stack, queueOf(stack, ORDERS)) })), [lossy(path)]);
+      const plainly = later((stack, { messageProcessor }) => messageProcessor.addEventSource(new SqsEventSource(new sqs.Queue(stack, 'Theirs'))));
+      assert.deepEqual(plainly.problems, [lossy(path)]);
+      const ofAnAlias = later((stack, { messageProcessor }) => {
+        messageProcessor.addAlias('live').addEventSource(new SqsEventSource(queueOf(stack, ORDERS)));
+      });
+      assert.deepEqual(ofAnAlias.problems, [lossy('Test/Own/Aliaslive/SqsEventSource:TestTheirs9340C76C')]);
+    });
+
+    test('that are other queues with partial batch responses are warned of', () => {
+      const adds = (stack: Stack, { messageProcessor }: Redeliver): void =>
+        messageProcessor.addEventSource(new SqsEventSource(queueOf(stack, 'arn:aws:sqs:eu-west-1:444455556666:orders'), { reportBatchItemFailures: true }));
+      const { problems, warnings } = later(adds, { existingSourceQueue: SourceQueue.fromArn(ORDERS) });
+      assert.deepEqual(problems, []);
+      assert.deepEqual(warnings, [
+        'target.function (Test/Own) has another queue as an event source (Test/Own/SqsEventSource:TestTheirs9340C76C): its messages are handled as those of the source ' +
+          "queue, so failed ones are handed off to this Redeliver's queues and do not return to their own; give that queue a function of its own, or acknowledge this. " +
+          '[ack: @redeliver/cdk:anotherQueueOfFunction]',
+      ]);
+      const silent = later((stack, made) => {
+        adds(stack, made);
+        CdkAnnotations.of(stack).acknowledgeWarning('@redeliver/cdk:anotherQueueOfFunction');
+      });
+      assert.deepEqual(silent, { problems: [], warnings: [] });
+    });
+
+    test("that are no queues, or of other functions, are the user's business", () => {
+      const { problems, warnings } = later((stack, { messageProcessor }) => {
+        messageProcessor.addEventSource(new KinesisEventSource(new kinesis.Stream(stack, 'Stream'), { startingPosition: lambda.StartingPosition.LATEST }));
+        userFunction(stack, 'Other').addEventSource(new SqsEventSource(new sqs.Queue(stack, 'Theirs')));
+      });
+      assert.deepEqual([problems, warnings], [[], []]);
+    });
   });
 
   test('all variables that it gets are ones that it may not have had', () => {
