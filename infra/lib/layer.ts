@@ -28,6 +28,9 @@ const RUNTIME_FAMILIES: readonly (lambda.RuntimeFamily | undefined)[] = [
 /** Names of those runtimes, for versions that this CDK does not know yet. */
 const RUNTIME_NAMES = /^(nodejs|python|java|dotnet|ruby)\d/;
 
+/** Application log levels with which Lambda drops the metric lines, whose level is INFO ("Log-level filtering"). */
+const LEVELS_ABOVE_INFO = ['WARN', 'ERROR', 'FATAL'];
+
 /** Files and variables that a user's function gets with the program. */
 interface Attached {
   readonly schemas: Readonly<Record<string, string>>;
@@ -53,7 +56,7 @@ export function attach(scope: Construct, userFunction: UserFunction, { bundles }
     }),
   );
   Object.entries(settings).forEach(([variable, value]) => own.addEnvironment(variable, value));
-  own.node.addValidation({ validate: () => replacedProblems(userFunction) });
+  own.node.addValidation({ validate: () => [...replacedProblems(userFunction), ...logLevelProblems(userFunction)] });
   allowLoop(resource);
   refuseTooLarge(own, { functionName: name, environment: variablesOf(userFunction) });
   return own;
@@ -86,6 +89,7 @@ export function layerProblems(userFunction: UserFunction): string[] {
   }
   return [
     ...featureProblems(userFunction),
+    ...logLevelProblems(userFunction),
     ...wrapperProblems(userFunction),
     ...(layersOf(resource) < LAYERS_MAX
       ? []
@@ -110,6 +114,17 @@ function featureProblems({ name, resource }: UserFunction): string[] {
       ? []
       : [`${name} runs on Lambda Managed Instances, with several invocations in one environment, but redeliver handles one at a time; use a function without a capacity provider.`]),
   ];
+}
+
+/** With a log level above INFO there would be no metrics, and no alarm on them could go off. */
+function logLevelProblems({ name, resource }: UserFunction): string[] {
+  const level: unknown = resolved(resource, resource.loggingConfig)?.applicationLogLevel;
+  return LEVELS_ABOVE_INFO.includes(String(level))
+    ? [
+        `${name} has the application log level ${String(level)}, with which Lambda drops redeliver's metrics and all alarms on them are silent; set applicationLogLevelV2 to ` +
+          "ApplicationLogLevel.INFO, and the level of your own lines in your code's logger.",
+      ]
+    : [];
 }
 
 function wrapperProblems(userFunction: UserFunction): string[] {

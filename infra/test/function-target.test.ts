@@ -319,6 +319,9 @@ describe("a function of a user's own in the message-processor's place", () => {
 
 describe("what a function of a user's own cannot do fails the synth with one sentence", () => {
   const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
+  const tooQuiet = (level: string): string =>
+    `target.function (Test/Own) has the application log level ${level}, with which Lambda drops redeliver's metrics and all alarms on them are silent; set ` +
+    "applicationLogLevelV2 to ApplicationLogLevel.INFO, and the level of your own lines in your code's logger.";
   const cases: [string, Given, string][] = [
     [
       'an imported function',
@@ -403,6 +406,11 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       (stack) => changed(stack, ({ resource }) => (resource.capacityProviderConfig = { lambdaManagedInstancesCapacityProviderConfig: { capacityProviderArn: 'arn:…' } })),
       'target.function (Test/Own) runs on Lambda Managed Instances, with several invocations in one environment, but redeliver handles one at a time; use a function without a ' +
         'capacity provider.',
+    ],
+    [
+      'a log level that drops the metrics',
+      own({ loggingFormat: lambda.LoggingFormat.JSON, applicationLogLevelV2: lambda.ApplicationLogLevel.WARN }),
+      tooQuiet('WARN'),
     ],
     [
       'five layers',
@@ -599,6 +607,18 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     for (const name of others) {
       const sentence = `target.function (Test/Own) has ${name} in its environment already; remove it there: Redeliver sets it, and one function serves one source queue.`;
       assert.deepEqual(refused(own({ environment: { [name]: 'x' } }, given)), [sentence]);
+    }
+  });
+
+  test('an application log level of INFO or lower keeps the metrics, and one above is refused when it is set later, too', () => {
+    for (const level of ['TRACE', 'DEBUG', 'INFO'] as const) {
+      assert.deepEqual(refused(own({ loggingFormat: lambda.LoggingFormat.JSON, applicationLogLevelV2: lambda.ApplicationLogLevel[level] })), []);
+    }
+    for (const applicationLogLevel of ['ERROR', 'FATAL']) {
+      const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
+      const { messageProcessor } = redeliverOf(stack, 'Retries', own({}));
+      (messageProcessor.node.defaultChild as lambda.CfnFunction).loggingConfig = { logFormat: 'JSON', applicationLogLevel };
+      assert.deepEqual(messageProcessor.node.validate(), [tooQuiet(applicationLogLevel)]);
     }
   });
 
