@@ -74,7 +74,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
       : []),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
     ...(props.target.kind === 'http' || props.target.kind === 'httpFromSecret' ? proxyProblems(props.target) : []),
-    ...(props.target.kind === 'lambda' ? durableProblems(props.target) : []),
+    ...(props.target.kind === 'lambda' ? [...durableProblems(props.target), ...modeProblems(props.target)] : []),
     ...functionProblems(props, strategy, stack),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
@@ -142,6 +142,21 @@ function durableProblems({ durable, function: target }: Extract<GivenTarget, { k
   return durable && !isQualified
     ? ['target.durable is true, but target.function is neither a version nor an alias, which Lambda needs to invoke a durable function; give one, such as function.currentVersion.']
     : [];
+}
+
+/** Modes of the target that need an option. An imported function need not show them. */
+function modeProblems({ durable, tenantIsolation, function: target }: Extract<GivenTarget, { kind: 'lambda' }>): string[] {
+  const { tenancyConfig } = target;
+  const { defaultChild } = (target instanceof lambda.Alias || target instanceof lambda.Version ? target.lambda : target).node;
+  const resource = defaultChild instanceof lambda.CfnFunction ? defaultChild : undefined;
+  return [
+    ...((resource?.tenancyConfig ?? tenancyConfig) !== undefined && !tenantIsolation
+      ? [`target.function (${target.node.path}) is in tenant isolation mode, so Lambda refuses calls without a tenant id; set tenantIsolation: true, and send each message with its tenant as MessageGroupId.`]
+      : []),
+    ...(resource?.durableConfig !== undefined && !durable
+      ? [`target.function (${target.node.path}) is a durable function, so each copy of an attempt would be an execution of its own; set durable: true, and give a version or an alias.`]
+      : []),
+  ];
 }
 
 function rangeProblems({ memorySize }: NormalizedProps, plan: Plan): string[] {

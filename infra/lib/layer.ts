@@ -110,6 +110,9 @@ function featureProblems({ name, resource }: UserFunction): string[] {
     ...(resource.durableConfig === undefined
       ? []
       : [`${name} is a durable function, whose events are not plain SQS events; use a function without durableConfig.`]),
+    ...(resource.tenancyConfig === undefined
+      ? []
+      : [`${name} is in tenant isolation mode, in which Lambda reads no queue for it; use Target.lambdaFunction with tenantIsolation: true.`]),
     ...(resource.capacityProviderConfig === undefined
       ? []
       : [`${name} runs on Lambda Managed Instances, with several invocations in one environment, but redeliver handles one at a time; use a function without a capacity provider.`]),

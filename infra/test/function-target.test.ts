@@ -402,6 +402,11 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       'target.function (Test/Own) is a durable function, whose events are not plain SQS events; use a function without durableConfig.',
     ],
     [
+      'a function in tenant isolation mode',
+      own({ tenancyConfig: lambda.TenancyConfig.PER_TENANT }),
+      'target.function (Test/Own) is in tenant isolation mode, in which Lambda reads no queue for it; use Target.lambdaFunction with tenantIsolation: true.',
+    ],
+    [
       'a function on managed instances',
       (stack) => changed(stack, ({ resource }) => (resource.capacityProviderConfig = { lambdaManagedInstancesCapacityProviderConfig: { capacityProviderArn: 'arn:…' } })),
       'target.function (Test/Own) runs on Lambda Managed Instances, with several invocations in one environment, but redeliver handles one at a time; use a function without a ' +

@@ -8,10 +8,10 @@ import { chmodSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Redeliver, Target } from '../lib/index';
+import { type LambdaTargetOptions, Redeliver, Target } from '../lib/index';
 import { plain, referencesOf, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, temporaryDirectory, templateWith } from './stack-support';
-import { variant, VARIANT_NAMES } from './stack-variants';
+import { userFunction, variant, VARIANT_NAMES } from './stack-variants';
 
 const { stack } = stackWith(() => HTTP);
 const template = Template.fromStack(stack);
@@ -122,6 +122,25 @@ describe('functions', () => {
     assert.throws(() => durable(created), refused);
     assert.equal(variables(durable((own) => lambda.Function.fromFunctionArn(own, 'Orders', `${arn}:live`)), 'MessageProcessor')['TARGET_DURABLE'], 'true');
     assert.equal(variables(durable((own) => created(own).currentVersion), 'MessageProcessor')['TARGET_DURABLE'], 'true');
+  });
+
+  test('a function in a mode that needs an option is refused without it, by its versions and aliases, too', () => {
+    const isolated = { tenancyConfig: lambda.TenancyConfig.PER_TENANT };
+    const durable = { runtime: lambda.Runtime.PYTHON_3_14, durableConfig: { executionTimeout: Duration.hours(1) } };
+    const calls = (props: Partial<lambda.FunctionProps>, options: LambdaTargetOptions, of = (own: lambda.Function): lambda.IFunction => own): Template =>
+      templateWith((own) => ({ target: Target.lambdaFunction(of(userFunction(own, 'Orders', props)), options) }));
+    const [anIsolated, aDurable] = [
+      'is in tenant isolation mode, so Lambda refuses calls without a tenant id; set tenantIsolation: true, and send each message with its tenant as MessageGroupId.',
+      'is a durable function, so each copy of an attempt would be an execution of its own; set durable: true, and give a version or an alias.',
+    ];
+    const refusal = (path: string, sentence: string) => ({ name: 'RedeliverPropsError', message: `target.function (Test/Orders${path}) ${sentence}` });
+    assert.throws(() => calls(isolated, {}), refusal('', anIsolated));
+    assert.throws(() => calls(durable, {}), refusal('', aDurable));
+    assert.throws(() => calls(isolated, { durable: true }, (own) => own.currentVersion), refusal('/CurrentVersion', anIsolated));
+    assert.throws(() => calls(durable, { tenantIsolation: true }, (own) => own.addAlias('live')), refusal('/Aliaslive', aDurable));
+    calls(isolated, { tenantIsolation: true });
+    calls(durable, { durable: true }, (own) => own.currentVersion);
+    calls({}, {});
   });
 
   test('a Lambda target and a handler get the settings that they read', () => {
