@@ -39,7 +39,7 @@ export function archiveProblems(props: ArchiveProps, stack: Stack): string[] {
   const unused = (['archivePrefix', 'archiveOmit'] as const).filter((name) => archive === undefined && props[name] !== undefined);
   return [
     ...unused.map((name) => `${name} only applies to an archive; set archive to its bucket, or remove ${name}.`),
-    ...(archive ? [...elsewhereProblems('archive', 'a bucket', archive, stack), ...keyProblems("archive's key", archive.encryptionKey)] : []),
+    ...(archive ? bucketProblems(archive, stack) : []),
     ...(archivePrefix === undefined || isPrefix(archivePrefix)
       ? []
       : [
@@ -50,6 +50,12 @@ export function archiveProblems(props: ArchiveProps, stack: Stack): string[] {
       : []),
     ...archiveOmit.flatMap((pointer, index) => pointerProblems(pointer, `archiveOmit[${index}]`)),
   ];
+}
+
+/** A bucket and its key are in one region, so one sentence about it is enough. */
+function bucketProblems(bucket: s3.IBucket, stack: Stack): string[] {
+  const elsewhere = elsewhereProblems('archive', 'a bucket', bucket, stack);
+  return elsewhere.length > 0 ? elsewhere : keyProblems("archive's key", bucket.encryptionKey, stack);
 }
 
 function isPrefix(prefix: string): boolean {

@@ -15,7 +15,7 @@ import { withPropNames } from './policy-document';
 import type { AsyncRetryProps } from './props';
 import { refuse } from './props-error';
 import { keyProblems } from './queue-key';
-import { regionProblems } from './region';
+import { elsewhereProblems, regionProblems } from './region';
 import { policyProblems } from './schemas';
 import { blockProblems, redriveProblems } from './strategy/policy-problems';
 import { type Change, modifiable, type UserFunction } from './user-function';
@@ -50,7 +50,8 @@ export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan
     ...topicProblems(props, Stack.of(scope)),
     ...archiveProblems(props, Stack.of(scope)),
     ...notifyProblems(props.notify, Stack.of(scope)),
-    ...keyProblems('encryptionKey', props.encryptionKey),
+    ...keyProblems('encryptionKey', props.encryptionKey, Stack.of(scope)),
+    ...(props.logEncryptionKey ? elsewhereProblems('logEncryptionKey', 'a key', props.logEncryptionKey, Stack.of(scope)) : []),
     ...innerConcurrencyProblems(settings),
     ...regionProblems(props, Stack.of(scope)),
     ...(props.functions.length === 0

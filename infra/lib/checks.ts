@@ -17,7 +17,7 @@ import { producerProblems } from './producers';
 import type { ProvisionedPollers } from './props';
 import { keyProblems } from './queue-key';
 import { durationProblems, wholeNumberProblems } from './range';
-import { regionProblems } from './region';
+import { elsewhereProblems, regionProblems } from './region';
 import { policyProblems } from './schemas';
 import { durationsInTemplate, keyOf, queueOfThisStack } from './source-queue';
 import type { StrategyDefinition } from './strategy/definition';
@@ -63,8 +63,9 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     ...topicProblems(props, stack),
     ...archiveProblems(props, stack),
     ...notifyProblems(props.notify, stack),
-    ...keyProblems('encryptionKey', props.encryptionKey),
-    ...keyProblems("existingSourceQueue's key", keyOf(props.existingSourceQueue)),
+    ...keyProblems('encryptionKey', props.encryptionKey, stack),
+    ...(props.logEncryptionKey ? elsewhereProblems('logEncryptionKey', 'a key', props.logEncryptionKey, stack) : []),
+    ...keyProblems("existingSourceQueue's key", keyOf(props.existingSourceQueue), stack),
     ...producerProblems(props.producers, props.existingSourceQueue),
     ...messageProblems(props),
     ...innerConcurrencyProblems(plan),

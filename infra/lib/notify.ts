@@ -41,10 +41,11 @@ export function notifyProblems(notify: Notify | undefined, stack: Stack): string
     return elsewhereProblems('notify', 'an event bus', given.bus, stack);
   }
   const { topic } = given;
+  const elsewhere = elsewhereProblems('notify', 'a topic', topic, stack);
   return [
     ...(topic.fifo ? ['notify is a FIFO topic, which takes no message without a group; use a standard topic or an event bus.'] : []),
-    ...elsewhereProblems('notify', 'a topic', topic, stack),
-    ...keyProblems("notify's key", topic.masterKey),
+    // A topic and its key are in one region.
+    ...(elsewhere.length > 0 ? elsewhere : keyProblems("notify's key", topic.masterKey, stack)),
   ];
 }
 

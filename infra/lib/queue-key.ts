@@ -1,15 +1,21 @@
-import { FeatureFlags } from 'aws-cdk-lib';
+import { FeatureFlags, type Stack } from 'aws-cdk-lib';
 import type * as kms from 'aws-cdk-lib/aws-kms';
 import { KMS_APPLY_IMPORTED_ALIAS_PERMISSIONS_TO_PRINCIPAL as GRANTS_ON_ALIASES } from 'aws-cdk-lib/cx-api';
 
+import { elsewhereProblems } from './region';
+
 /** Refuses a key that the functions could not use: they could neither send nor store, and SQS would keep what they cannot read. */
-export function keyProblems(prop: string, key: kms.IKey | undefined): string[] {
-  return key && ignoresGrants(key)
+export function keyProblems(prop: string, key: kms.IKey | undefined, stack: Stack): string[] {
+  if (!key) {
+    return [];
+  }
+  const elsewhere = elsewhereProblems(prop, 'a key', key, stack);
+  return elsewhere.length === 0 && ignoresGrants(key)
     ? [
         `${prop} is an alias that was imported by its name, on which the CDK grants nothing, so the functions could not use the key; use kms.Key.fromKeyArn or ` +
           `kms.Key.fromLookup, or set the feature flag ${GRANTS_ON_ALIASES}.`,
       ]
-    : [];
+    : elsewhere;
 }
 
 /** True for `kms.Alias.fromAliasName`, except for AWS's own keys, which let the whole account in. */

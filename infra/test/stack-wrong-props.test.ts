@@ -1,6 +1,7 @@
 import { App, Aws, Duration, Fn, Stack } from 'aws-cdk-lib';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as s3 from 'aws-cdk-lib/aws-s3';
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -236,9 +237,10 @@ describe('bundles', () => {
 
 describe('a key that the functions could not use', () => {
   const FLAG = '@aws-cdk/aws-kms:applyImportedAliasPermissionsToPrincipal';
-  const problems = (props: (stack: Stack) => Partial<RedeliverProps>, flag = false): string[] => {
+  const problems = (props: (stack: Stack) => Partial<RedeliverProps>, flag = false, region?: string): string[] => {
     try {
-      const stack = new Stack(new App({ context: { [FLAG]: flag } }), 'Test');
+      const env = region === undefined ? {} : { env: { account: '111122223333', region } };
+      const stack = new Stack(new App({ context: { [FLAG]: flag } }), 'Test', env);
       new Redeliver(stack, 'Retries', { ...HTTP, bundles: fakeBundles(), ...props(stack) });
     } catch (error) {
       assert.ok(error instanceof RedeliverPropsError, String(error));
@@ -258,6 +260,26 @@ describe('a key that the functions could not use', () => {
     const stack = new Stack(new App(), 'Test');
     const props = { functions: [userFunction(stack, 'Report')], bundles: fakeBundles(), encryptionKey: byName(stack) };
     assert.throws(() => new AsyncRetry(stack, 'Retries', props), { message: sentence('encryptionKey') });
+  });
+
+  test('is refused if it is one of another region', () => {
+    const KEY = 'arn:aws:kms:us-east-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001';
+    const far = (stack: Stack): kms.IKey => kms.Key.fromKeyArn(stack, 'Far', KEY);
+    const elsewhere = (prop: string): string => `${prop} is a key of us-east-1, but the functions are in eu-west-1; use one of eu-west-1.`;
+    const cases: [string, (stack: Stack) => Partial<RedeliverProps>][] = [
+      ['encryptionKey', (stack) => ({ encryptionKey: far(stack) })],
+      ['logEncryptionKey', (stack) => ({ logEncryptionKey: far(stack) })],
+      ["existingSourceQueue's key", (stack) => ({ existingSourceQueue: sourceBy(far(stack)) })],
+      ["archive's key", (stack) => ({ archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', encryptionKey: far(stack) }) })],
+    ];
+    for (const [prop, props] of cases) {
+      assert.deepEqual(problems(props, false, 'eu-west-1'), [elsewhere(prop)]);
+      assert.deepEqual(problems(props, false, 'us-east-1').filter((found) => found.includes('key')), []);
+      assert.deepEqual(problems(props).filter((found) => found.includes('key')), [], 'the region is known at deployment');
+    }
+    const stack = new Stack(new App(), 'Test', { env: { account: '111122223333', region: 'eu-west-1' } });
+    const props = { functions: [userFunction(stack, 'Report')], bundles: fakeBundles(), encryptionKey: far(stack), logEncryptionKey: far(new Stack(stack, 'Inner', { env: stack.env })) };
+    assert.throws(() => new AsyncRetry(stack, 'Retries', props), { message: [elsewhere('encryptionKey'), elsewhere('logEncryptionKey')].join('\n') });
   });
 
   test('other aliases are right: one with its key, one that the CDK grants on, and that of SQS, which lets the account in', () => {
