@@ -166,8 +166,8 @@ export interface RedeliverProps extends CommonProps {
 
   /**
    * Senders that need a statement in the source queue's policy, and in that of `encryptionKey`: other accounts, and
-   * services whose topic, bucket or rule is not in the app. Buckets and rules cannot send to the queue of strategy
-   * `ordered`. Cannot be set with `existingSourceQueue`. Default: none.
+   * services whose topic, bucket or rule is not in the app. Buckets, rules and standard topics cannot send to the
+   * queue of strategy `ordered`. Cannot be set with `existingSourceQueue`. Default: none.
    */
   readonly producers?: Producer[];
   /** An existing queue to use as the source queue. Default: a new queue. */

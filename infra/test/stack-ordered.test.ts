@@ -394,10 +394,11 @@ describe('a wrong combination is one sentence', () => {
     ],
     [
       'producers that cannot send to it',
-      { producers: [Producer.principal('444455556666'), Producer.bucket('arn:aws:s3:::orders', '111122223333'), Producer.rule('arn:aws:events:eu-west-1:111122223333:rule/orders')] },
+      { producers: [Producer.principal('444455556666'), Producer.bucket('arn:aws:s3:::orders', '111122223333'), Producer.rule('arn:aws:events:eu-west-1:111122223333:rule/orders'), Producer.topic('arn:aws:sns:eu-west-1:111122223333:orders')] },
       [
         'producers[1] (Producer.bucket) cannot be used with strategy ordered: S3 sends no event notifications to FIFO queues; remove it, or use another strategy.',
         'producers[2] (Producer.rule) cannot be used with strategy ordered: a rule sends only to FIFO queues with content-based deduplication; remove it, or use another strategy.',
+        'producers[3] (Producer.topic) cannot be used with strategy ordered: a standard topic cannot deliver to a FIFO queue, only a FIFO topic can; remove it, or use another strategy.',
       ],
     ],
     [

@@ -1,4 +1,4 @@
-import { Duration, Validations } from 'aws-cdk-lib';
+import { Duration, Token, Validations } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
@@ -63,20 +63,28 @@ function propProblems({ maxReceiveCount, maxBatchingWindow, producers = [] }: No
         ]),
     // "Lambda parameters for Amazon SQS event source mappings"
     ...(maxBatchingWindow === undefined ? [] : ['maxBatchingWindow cannot be used with strategy ordered; remove it: Lambda has no batching window for FIFO queues.']),
-    ...producers.flatMap(({ _given: { kind } }, index) => {
-      const why = CANNOT_SEND[kind];
+    ...producers.flatMap(({ _given: given }, index) => {
+      const { kind } = given;
+      const why = given.kind === 'topic' && isFifoTopic(given.topicArn) ? undefined : CANNOT_SEND[kind];
       return why === undefined ? [] : [`producers[${index}] (Producer.${kind}) cannot be used with strategy ordered: ${why}; remove it, or use another strategy.`];
     }),
   ];
 }
 
-/** Why a kind of producer cannot send to a FIFO queue without content-based deduplication. */
+/** Why a kind of producer, of topics a standard one, cannot send to a FIFO queue without content-based deduplication. */
 const CANNOT_SEND: Readonly<Record<string, string>> = {
   // "AWS::S3::Bucket QueueConfiguration"
   bucket: 'S3 sends no event notifications to FIFO queues',
   // "Target", Amazon EventBridge API Reference
   rule: 'a rule sends only to FIFO queues with content-based deduplication',
+  // "Amazon SNS FIFO topics"
+  topic: 'a standard topic cannot deliver to a FIFO queue, only a FIFO topic can',
 };
+
+/** Also true for an ARN that is only known at deployment. */
+function isFifoTopic(topicArn: string): boolean {
+  return Token.isUnresolved(topicArn) || topicArn.endsWith('.fifo');
+}
 
 function planProblems(plan: Plan): string[] {
   const { fullPolicy, innerConcurrency, innerReservedConcurrency: reserved } = plan;
