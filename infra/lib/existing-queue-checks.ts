@@ -1,4 +1,4 @@
-import { type Duration, Stack, Token, TokenComparison } from 'aws-cdk-lib';
+import { Annotations, type Duration, Stack, Token, TokenComparison } from 'aws-cdk-lib';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
@@ -40,6 +40,22 @@ export function existingQueueProblems(
     return [`${label} is named ${name}, which is the name of one of redeliver's own queues; change it, or change prefix or stage.`];
   }
   return existing instanceof sqs.Queue ? queueOfTheAppProblems(props, existing, label, isFifo, stack) : [];
+}
+
+/** Warns of a FIFO queue of the app without high throughput; a queue given by its ARN does not show it. */
+export function warnOfThroughput(scope: Construct, existing: GivenSourceQueue | undefined): void {
+  if (!(existing instanceof sqs.Queue) || !existing.fifo) {
+    return;
+  }
+  const { deduplicationScope, fifoThroughputLimit } = existing.node.defaultChild as sqs.CfnQueue;
+  const [byGroup, perGroup]: string[] = [sqs.DeduplicationScope.MESSAGE_GROUP, sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID];
+  if (deduplicationScope !== byGroup || fifoThroughputLimit !== perGroup) {
+    Annotations.of(scope).addWarningV2(
+      '@redeliver/cdk:noHighThroughput',
+      `existingSourceQueue (${existing.node.path}) is a FIFO queue without high throughput, so SQS accepts 300 requests a second for each action, those of the retries ` +
+        'included: set deduplicationScope to MESSAGE_GROUP and fifoThroughputLimit to PER_MESSAGE_GROUP_ID, or acknowledge this.',
+    );
+  }
 }
 
 /** The wrong kind of queue for the strategy. */

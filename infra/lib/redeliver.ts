@@ -6,6 +6,7 @@ import { Construct } from 'constructs';
 
 import { createAlarms } from './alarms';
 import { createDashboard } from './dashboard';
+import { warnOfThroughput } from './existing-queue-checks';
 import { setQueueAttributes } from './existing-source-queue';
 import { saveQueries } from './log-queries';
 import { normalizeProps } from './normalized-props';
@@ -60,6 +61,7 @@ export class Redeliver extends Construct {
     saveQueries(this, plan, loop);
     registerSource(this, loop.source);
     warnOfSecretInUrl(this, given.target);
+    warnOfThroughput(this, given.existingSourceQueue);
 
     this.sourceQueue = loop.source;
     this.intermediateDlq = loop.intermediateDlq;

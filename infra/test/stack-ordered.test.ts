@@ -1,5 +1,5 @@
 import { Duration } from 'aws-cdk-lib';
-import { Template } from 'aws-cdk-lib/assertions';
+import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
@@ -330,6 +330,20 @@ describe('an existing FIFO queue', () => {
       MessageRetentionPeriod: 1_209_600,
       MaximumMessageSize: 1_048_576,
     });
+  });
+
+  test('of the app without high throughput is warned of, since SQS then accepts 300 requests a second', () => {
+    const warnings = (queue: sqs.QueueProps): string[] => {
+      const { stack } = stackWith((its) => ({ ...ORDERED, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(its, 'Orders', { fifo: true, ...queue })) }));
+      return Annotations.fromStack(stack).findWarning('*', Match.stringLikeRegexp('high throughput')).map(({ entry }) => String(entry.data));
+    };
+    const sentence =
+      'existingSourceQueue (Test/Orders) is a FIFO queue without high throughput, so SQS accepts 300 requests a second for each action, those of the retries included: set ' +
+      'deduplicationScope to MESSAGE_GROUP and fifoThroughputLimit to PER_MESSAGE_GROUP_ID, or acknowledge this. [ack: @redeliver/cdk:noHighThroughput]';
+    const deduplicationScope = sqs.DeduplicationScope.MESSAGE_GROUP;
+    assert.deepEqual(warnings({}), [sentence]);
+    assert.deepEqual(warnings({ deduplicationScope }), [sentence]);
+    assert.deepEqual(warnings({ deduplicationScope, fifoThroughputLimit: sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID }), []);
   });
 
   test('a standard queue keeps no order', () => {
