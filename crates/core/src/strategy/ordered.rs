@@ -179,9 +179,9 @@ impl<Q> Rules for Ordered<Q> {
         0
     }
 
-    /// Holds are not counted: it is the time since the first receive that has a limit.
+    /// Holds are not counted: it is the time since the first failed call, or the first receive, that has a limit.
     fn held_seconds(&self, accepted: &Accepted, now: Timestamp) -> u32 {
-        seconds_since_first_receive(accepted, now)
+        seconds_between(self.attempts.held_since(accepted.record(), now), now)
     }
 
     fn calls_before(&self, accepted: &Accepted) -> u32 {
@@ -212,9 +212,8 @@ impl<Q> Rules for Ordered<Q> {
     }
 }
 
-fn seconds_since_first_receive(accepted: &Accepted, now: Timestamp) -> u32 {
-    let received = until(accepted.record().first_received_at.unwrap_or(now), now);
-    u32::try_from(received.as_secs()).unwrap_or(u32::MAX)
+fn seconds_between(since: Timestamp, now: Timestamp) -> u32 {
+    u32::try_from(until(since, now).as_secs()).unwrap_or(u32::MAX)
 }
 
 /// Decides on a message of an ordered queue: its next visibility timeout, or a verdict. Pure. A message that was not called
@@ -237,7 +236,7 @@ fn decide_in_order(
         Kind::Held => {
             // One that is not called is called before these limits.
             if !error.was_not_called() {
-                check_holds(policy, seconds_since_first_receive(&failed.accepted, now), true)?;
+                check_holds(policy, seconds_between(attempts.since, now), true)?;
                 let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
                 check_age(age_limit, now + ARRIVAL)?;
             }
