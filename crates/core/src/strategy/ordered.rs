@@ -30,8 +30,6 @@ pub use attempt_counter::AttemptCounter;
 const FIFO_RECEIVES: u16 = 1000;
 /// Receives that are not retries: the first one, crashes and holds.
 const NOT_RETRIES: u16 = 20;
-/// The hold of a message beyond its age: its last call comes soon after the `Retry-After` that holds it.
-const OVERDUE_HOLD_SECONDS: u64 = 10;
 
 pub(super) const DEFINITION: Definition = Definition {
     name: "ordered",
@@ -245,12 +243,10 @@ fn decide_in_order(
             if left == 0 {
                 return Err(not_retained(queue_times, delivery.sent_at, now));
             }
-            // With little time left, it comes back before that ends, for its last call. After it, only a `Retry-After` holds it.
+            // With little time left, it comes back before that ends, for its last call. Beyond its age only a `Retry-After`
+            // holds it: one receive is enough, when that is over.
             let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
-            let age_left = age_limit.map(|limit| match until(now, limit.at).as_secs() {
-                0 => 2 * OVERDUE_HOLD_SECONDS,
-                left => left,
-            });
+            let age_left = age_limit.map(|limit| until(now, limit.at).as_secs()).filter(|left| *left > 0);
             let left = age_left.map_or(left, |age_left| left.min(age_left));
             let delay = answer.retry_after_seconds.unwrap_or(0).min(left / 2).max(1);
             Ok(VisibilitySeconds::saturating(delay))
