@@ -94,15 +94,16 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
 
     /// The events for held messages, one for each reason: the target is down, it said "not now", or it takes fewer calls.
     pub(super) fn held(&self, accepted: &[Accepted], calls: &[Call]) -> impl Iterator<Item = Event> {
+        let now = self.clock.now();
         let event = move |reason| {
             let held = held_for(reason, calls.iter().map(|call| &call.outcome))?;
             let is_held =
                 |call: &Call| matches!(&call.outcome, Outcome::Held { hold, .. } if hold.reason == reason);
             let of_reason = accepted.iter().zip(calls).filter(|(_, call)| is_held(call));
-            let longest_hold_seconds =
-                of_reason.map(|(message, _)| message.held_seconds()).max().unwrap_or(0);
+            let held_seconds = of_reason.map(|(message, _)| self.on_failure.held_seconds(message, now));
+            let longest_hold_seconds = held_seconds.max().unwrap_or(0);
             let messages = held.count;
-            let seconds = until(held.since, self.clock.now()).as_secs_f64();
+            let seconds = until(held.since, now).as_secs_f64();
             Some(match reason {
                 HoldReason::Down => Event::Held { messages, open_seconds: seconds, longest_hold_seconds },
                 HoldReason::NotNow => {

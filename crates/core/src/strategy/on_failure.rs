@@ -138,8 +138,8 @@ impl<Q> OnFailure<Q> {
         self.rules().failures(accepted)
     }
 
-    /// Seconds for which the message was held before. On a queue where messages stay it is the time since the first
-    /// receive.
+    /// Seconds for which the message was held before. On an ordered queue it is the time since the first receive, or since
+    /// the first failed call that the environment remembers.
     #[must_use]
     pub fn held_seconds(&self, accepted: &Accepted, now: Timestamp) -> u32 {
         self.rules().held_seconds(accepted, now)

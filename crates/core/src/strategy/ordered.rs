@@ -30,8 +30,6 @@ pub use attempt_counter::AttemptCounter;
 const FIFO_RECEIVES: u16 = 1000;
 /// Receives that are not retries: the first one, crashes and holds.
 const NOT_RETRIES: u16 = 20;
-/// The hold of a message beyond its age: its last call comes soon after the `Retry-After` that holds it.
-const OVERDUE_HOLD_SECONDS: u64 = 10;
 
 pub(super) const DEFINITION: Definition = Definition {
     name: "ordered",
@@ -179,9 +177,9 @@ impl<Q> Rules for Ordered<Q> {
         0
     }
 
-    /// Holds are not counted: it is the time since the first receive that has a limit.
+    /// Holds are not counted: it is the time since the first failed call, or the first receive, that has a limit.
     fn held_seconds(&self, accepted: &Accepted, now: Timestamp) -> u32 {
-        seconds_since_first_receive(accepted, now)
+        seconds_between(self.attempts.held_since(accepted.record(), now), now)
     }
 
     fn calls_before(&self, accepted: &Accepted) -> u32 {
@@ -212,9 +210,8 @@ impl<Q> Rules for Ordered<Q> {
     }
 }
 
-fn seconds_since_first_receive(accepted: &Accepted, now: Timestamp) -> u32 {
-    let received = until(accepted.record().first_received_at.unwrap_or(now), now);
-    u32::try_from(received.as_secs()).unwrap_or(u32::MAX)
+fn seconds_between(since: Timestamp, now: Timestamp) -> u32 {
+    u32::try_from(until(since, now).as_secs()).unwrap_or(u32::MAX)
 }
 
 /// Decides on a message of an ordered queue: its next visibility timeout, or a verdict. Pure. A message that was not called
@@ -237,7 +234,7 @@ fn decide_in_order(
         Kind::Held => {
             // One that is not called is called before these limits.
             if !error.was_not_called() {
-                check_holds(policy, seconds_since_first_receive(&failed.accepted, now), true)?;
+                check_holds(policy, seconds_between(attempts.since, now), true)?;
                 let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
                 check_age(age_limit, now + ARRIVAL)?;
             }
@@ -246,12 +243,10 @@ fn decide_in_order(
             if left == 0 {
                 return Err(not_retained(queue_times, delivery.sent_at, now));
             }
-            // With little time left, it comes back before that ends, for its last call. After it, only a `Retry-After` holds it.
+            // With little time left, it comes back before that ends, for its last call. Beyond its age only a `Retry-After`
+            // holds it: one receive is enough, when that is over.
             let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
-            let age_left = age_limit.map(|limit| match until(now, limit.at).as_secs() {
-                0 => 2 * OVERDUE_HOLD_SECONDS,
-                left => left,
-            });
+            let age_left = age_limit.map(|limit| until(now, limit.at).as_secs()).filter(|left| *left > 0);
             let left = age_left.map_or(left, |age_left| left.min(age_left));
             let delay = answer.retry_after_seconds.unwrap_or(0).min(left / 2).max(1);
             Ok(VisibilitySeconds::saturating(delay))

@@ -47,6 +47,20 @@ impl AttemptCounter {
         }
     }
 
+    /// The start of the message's holds: that of its age, or its first receive if this environment knows of no failed
+    /// call. In an outage only SQS remembers for how long a message without a call has been held, and its holds must grow:
+    /// a thousand holds of two seconds would spend all of its receives.
+    #[must_use]
+    pub fn held_since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Receives => self.since(record, now),
+            Self::Calls(remembered) => {
+                let called = lock(remembered).since(&record.sqs_message_id);
+                called.or(record.first_received_at).unwrap_or(now)
+            }
+        }
+    }
+
     /// Counts a call that failed, and returns all attempts of its message.
     pub fn failed(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {

@@ -59,13 +59,21 @@ fn with_batches_of_one_a_receive_is_a_call() {
 /// Decides at second 10 on a message that was sent at second 0 and is out of attempts and too old. The queue's visibility
 /// timeout is 180 s.
 fn hidden(hand_off: fn(Delivery) -> HandOff, retention: u64) -> Result<u16, DeadLetterReason> {
+    hidden_by(&minutes(), hand_off, retention)
+}
+
+fn hidden_by(
+    policy: &Policy,
+    hand_off: fn(Delivery) -> HandOff,
+    retention: u64,
+) -> Result<u16, DeadLetterReason> {
     let hand_off = hand_off(Delivery { sent_at: at(0), ..delivery() });
     let queue_times = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(retention),
     };
     let attempts = Attempts { made: 1000, since: at(-1_000_000) };
-    decide_in_order(&minutes(), &failed(&body(""), &hand_off, None), attempts, queue_times, at(10))
+    decide_in_order(policy, &failed(&body(""), &hand_off, None), attempts, queue_times, at(10))
         .map(VisibilitySeconds::get)
         .map_err(|give_up| give_up.reason)
 }
@@ -76,14 +84,22 @@ fn a_message_that_waits_in_its_batch_comes_back_at_once_and_is_never_given_up() 
     assert_eq!(hidden(HandOff::not_started, 60), Ok(0));
 }
 
+fn held_for_750_seconds(delivery: Delivery) -> HandOff {
+    let outage = Outage { since: at(0), first_failures: 10 };
+    HandOff::held(Hold { reason: HoldReason::Down, outage, delay: Duration::from_secs(750) }, delivery)
+}
+
+/// A thousand receives in a long `Retry-After`, and SQS would move it without its last call.
+#[test]
+fn a_message_beyond_its_age_comes_back_once_its_retry_after_is_over() {
+    let policy = Policy { max_age_seconds: Some(600), ..minutes() };
+    let held = |retention| hidden_by(&policy, held_for_750_seconds, retention);
+    assert_eq!([100_000, 1190, 192].map(held), [Ok(750), Ok(500), Ok(1)]);
+}
+
 #[test]
 fn a_held_message_is_given_up_only_before_its_queue_deletes_it_and_is_looked_at_again_before_that() {
-    let of_outage = |delivery| {
-        let outage = Outage { since: at(0), first_failures: 10 };
-        let hold = Hold { reason: HoldReason::Down, outage, delay: Duration::from_secs(750) };
-        HandOff::held(hold, delivery)
-    };
-    let held = |retention| hidden(of_outage, retention);
+    let held = |retention| hidden(held_for_750_seconds, retention);
     assert_eq!(held(100_000), Ok(750));
     // The last retry must have 180 s left to fail.
     assert_eq!([1690, 1190, 192, 191].map(held), [Ok(750), Ok(500), Ok(1), Ok(1)]);
