@@ -2,9 +2,12 @@
 //! held message spends no attempt, and survives as long as it may be held.
 
 use redeliver_core::decide::breaker::HOLD_SECONDS_MAX;
+use redeliver_core::decide::call_outcome;
+use redeliver_core::handler::HandlerError;
 use redeliver_core::policy::Policy;
 use serde::Serialize;
 
+use super::scenario::FailedCall;
 use super::schedule::Schedule;
 use crate::number::float;
 
@@ -27,28 +30,31 @@ pub struct Survival {
 /// The fate of a message that is held from the beginning of an outage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HoldPlan {
-    /// After this it is called, and its failures spend attempts.
+    /// After this it is called once more.
     hold_seconds_max: u64,
     /// It comes back at this interval.
     delay_seconds: u64,
     age_seconds_max: u64,
-    /// Its attempts after the hold.
-    after_hold: Schedule,
+    /// Its attempts after the hold: only a fault spends them. `None` if the target says "not now", since the message is
+    /// given up then.
+    after_hold: Option<Schedule>,
 }
 
 impl HoldPlan {
     /// `None` if the policy has no circuit breaker.
-    pub(super) fn of(policy: &Policy) -> Option<Self> {
+    pub(super) fn of(policy: &Policy, failed_call: FailedCall) -> Option<Self> {
         let breaker = policy.circuit_breaker.as_ref()?;
         let hold_seconds_max = breaker.hold_max.as_secs();
         let age_left = |age: u32| age.saturating_sub(u32::try_from(hold_seconds_max).unwrap_or(u32::MAX));
         let policy_after_hold =
             Policy { max_age_seconds: policy.max_age_seconds.map(age_left), ..policy.clone() };
+        let error = HandlerError::transient(failed_call.error_type(), "");
+        let is_not_now = call_outcome(policy, &error).is_not_now();
         Some(Self {
             hold_seconds_max,
             delay_seconds: HOLD_SECONDS_MAX,
             age_seconds_max: policy.max_age_seconds.map_or(u64::MAX, u64::from),
-            after_hold: Schedule::of(&policy_after_hold),
+            after_hold: (!is_not_now).then(|| Schedule::of(&policy_after_hold)),
         })
     }
 
@@ -57,8 +63,9 @@ impl HoldPlan {
             return 0.0;
         }
         if outage_seconds > self.hold_seconds_max {
-            return Survival::of(&self.after_hold, None, outage_seconds - self.hold_seconds_max)
-                .from_its_beginning;
+            let left = outage_seconds - self.hold_seconds_max;
+            let after_hold = self.after_hold.as_ref();
+            return after_hold.map_or(0.0, |schedule| Survival::of(schedule, None, left).from_its_beginning);
         }
         // It comes back at a random moment of the last delay, and must not be too old then.
         (float(self.age_seconds_max - outage_seconds) / float(self.delay_seconds)).min(1.0)
@@ -90,24 +97,46 @@ impl Survival {
 mod tests {
     use super::*;
 
-    fn held(policy: &str, outages: [u64; 3]) -> [f64; 3] {
-        let hold = HoldPlan::of(&Policy::from_json(policy).unwrap()).unwrap();
+    const NOT_NOW: FailedCall = FailedCall::Status(503);
+    const FAULTS: [FailedCall; 2] = [FailedCall::Status(500), FailedCall::Hang];
+
+    fn held(failed_call: FailedCall, policy: &str, outages: [u64; 3]) -> [f64; 3] {
+        let hold = HoldPlan::of(&Policy::from_json(policy).unwrap(), failed_call).unwrap();
         outages.map(|outage_seconds| hold.survives(outage_seconds))
     }
 
     #[test]
-    fn a_held_message_survives_as_long_as_it_may_be_held_and_then_by_its_schedule() {
-        assert_eq!(held("{}", [60, 3600, 86_400]), [1.0; 3]);
+    fn a_held_message_survives_as_long_as_it_may_be_held_and_then_faults_follow_its_schedule() {
         let fixed = r#"{"max_attempts":3,"circuit_breaker":{"hold_seconds_max":3600},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
-        assert_eq!(held(fixed, [3600, 3780, 3781]), [1.0, 1.0, 0.0]);
-        assert_eq!(HoldPlan::of(&Policy::from_json(r#"{"circuit_breaker":false}"#).unwrap()), None);
+        for fault in FAULTS {
+            assert_eq!(held(fault, "{}", [60, 3600, 86_400]), [1.0; 3]);
+            assert_eq!(held(fault, fixed, [3600, 3780, 3781]), [1.0, 1.0, 0.0]);
+        }
+        let off = Policy::from_json(r#"{"circuit_breaker":false}"#).unwrap();
+        assert_eq!(HoldPlan::of(&off, NOT_NOW), None);
+    }
+
+    /// After its holds it is called once more, and given up.
+    #[test]
+    fn a_message_that_is_told_not_now_survives_no_outage_beyond_its_holds() {
+        assert_eq!(held(NOT_NOW, "{}", [86_400, 86_401, 90_000]), [1.0, 0.0, 0.0]);
+        let hour = r#"{"circuit_breaker":{"hold_seconds_max":3600}}"#;
+        for not_now in [NOT_NOW, FailedCall::Status(429)] {
+            assert_eq!(held(not_now, hour, [60, 3600, 3601]), [1.0, 1.0, 0.0]);
+        }
+        let named = r#"{"circuit_breaker":{"hold_seconds_max":3600,"opens_on":["HttpStatus.500"]}}"#;
+        assert_eq!(held(FailedCall::Status(500), named, [60, 3600, 3601]), [1.0, 1.0, 0.0]);
     }
 
     #[test]
     fn a_held_message_ends_at_its_maximum_age() {
         // It comes back every 750 s. With half of that left of its age, half of all messages come in time.
-        assert_eq!(held(r#"{"max_age_seconds":7200}"#, [6450, 7200 - 375, 7201]), [1.0, 0.5, 0.0]);
+        let policy = r#"{"max_age_seconds":7200}"#;
+        for failed_call in [NOT_NOW, FAULTS[0]] {
+            assert_eq!(held(failed_call, policy, [6450, 7200 - 375, 7201]), [1.0, 0.5, 0.0]);
+        }
         let both = r#"{"max_age_seconds":3700,"max_attempts":3,"circuit_breaker":{"hold_seconds_max":3600},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
-        assert_eq!(held(both, [3601, 3660, 3661]), [1.0, 1.0, 0.0], "one attempt of three is early enough");
+        let early_enough = held(FAULTS[0], both, [3601, 3660, 3661]);
+        assert_eq!(early_enough, [1.0, 1.0, 0.0], "one attempt of three");
     }
 }
