@@ -15,7 +15,7 @@ use redeliver_core::function_arn::version_of;
 use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Invocation, Message};
 use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
-use redeliver_core::ports::Clock;
+use redeliver_core::ports::{Clock, Fault};
 use redeliver_core::trace::{CallSpan, SpanKind, TraceContext, XRAY_TRACE_ID};
 use serde::Deserialize;
 
@@ -24,6 +24,7 @@ use super::lambda_client::{LambdaClient, region_of};
 use super::refused_payload::RefusedPayload;
 use super::retry_after;
 use crate::SystemClock;
+use crate::failed_request::entry_error;
 
 /// A Lambda function, invoked with the body's bytes (`RequestResponse`).
 #[derive(Debug)]
@@ -219,7 +220,12 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
                 None => error,
             }
         }
-        _ => HandlerError::transient("Lambda.Connect", "no answer from Lambda"),
+        // The function may have run and be the cause: as "not now" it would be called for a day, some 180 times.
+        _ if entry_error(error).fault == Fault::NoAnswer => HandlerError::transient(
+            "Lambda.ConnectionLost",
+            "the connection to Lambda broke before its answer",
+        ),
+        _ => HandlerError::transient("Lambda.Connect", "the request did not reach Lambda"),
     }
 }
 

@@ -31,14 +31,16 @@ pub struct Notice {
 /// The error type, if it is a name of redeliver's own and not a target's text: `HttpStatus.503`.
 #[must_use]
 pub fn own_name(error_type: &str) -> Option<&str> {
-    const NAMES: [&str; 20] = [
+    const NAMES: [&str; 22] = [
         "Http.Connect",
+        "Http.ConnectionLost",
         "Http.NoCredentials",
         "Http.NotSigned",
         "Http.Timeout",
         "InvalidData",
         "Lambda.AccessDenied",
         "Lambda.Connect",
+        "Lambda.ConnectionLost",
         "Lambda.EventAgeExceeded",
         "Lambda.FunctionError",
         "Lambda.InvalidRequestContent",

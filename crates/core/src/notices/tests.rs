@@ -56,7 +56,10 @@ fn a_subject_is_ascii_and_has_at_most_a_hundred_characters() {
 
 #[test]
 fn only_names_of_our_own_errors_are_shown() {
-    for ours in ["HttpStatus.503", "Http.Timeout", "Lambda.Throttled", "Timeout", "Panic"] {
+    let lost = ["Http.ConnectionLost", "Lambda.ConnectionLost"];
+    for ours in
+        ["HttpStatus.503", "Http.Timeout", "Lambda.Throttled", "Timeout", "Panic"].into_iter().chain(lost)
+    {
         assert_eq!(own_name(ours), Some(ours));
     }
     for theirs in ["KeyError", "HttpStatus.5034", "HttpStatus.", "HttpStatus.abc", "Http.Secret", ""] {

@@ -84,7 +84,9 @@ pub(super) fn outcome(error_type: &str) -> Met {
         Some(("Http", "Connect" | "NoCredentials" | "NotSigned")) => Met::Unavailable,
         Some(("Lambda", "AccessDenied" | "Connect" | "Kms" | "NotFound" | "Service")) => Met::Unavailable,
         Some(("Http", "ConnectionLost" | "Timeout")) => Met::Fault,
-        Some(("Lambda", "FunctionError" | "Timeout") | ("Sandbox", "Timedout")) => Met::Fault,
+        Some(("Lambda", "ConnectionLost" | "FunctionError" | "Timeout") | ("Sandbox", "Timedout")) => {
+            Met::Fault
+        }
         None if error_type == "Timeout" => Met::Fault,
         _ => Met::Answer,
     }

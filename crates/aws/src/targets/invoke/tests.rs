@@ -1,3 +1,6 @@
+use aws_credential_types::credential_fn::provide_credentials_fn;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_credential_types::provider::error::CredentialsError;
 use redeliver_core::decide::{CallOutcome, call_outcome};
 use redeliver_core::handler::FailureKind;
 use redeliver_core::message::metadata::HELD_SECONDS_MAX;
@@ -7,7 +10,7 @@ use redeliver_core::policy::Policy;
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::targets::Target;
-use crate::tests::loopback::{Answer, ClosingServer, Loopback, sdk_config, timeouts};
+use crate::tests::loopback::{Answer, ClosingServer, Loopback, REFUSED_URL, sdk_config, timeouts};
 use crate::tests::record;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -197,11 +200,26 @@ async fn a_function_that_does_not_answer_in_time_is_transient_and_asked_once() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_transient_and_not_tried_again_here() {
+async fn a_connection_that_breaks_after_the_request_is_lost_and_not_tried_again_here() {
     let server = Loopback::start([Answer::closed()]).await;
     let error = call(&server, LONG, "{}").await.unwrap_err();
-    assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
+    assert_eq!((error.error_type, error.kind), ("Lambda.ConnectionLost".into(), FailureKind::Transient));
     assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_refused_connection_and_missing_credentials_are_no_lost_connection() {
+    let server = Loopback::start([]).await;
+    let broken = SharedCredentialsProvider::new(provide_credentials_fn(|| async {
+        Err(CredentialsError::not_loaded("none here"))
+    }));
+    let no_credentials = server.sdk_config().into_builder().credentials_provider(broken).build();
+    for config in [sdk_config(REFUSED_URL), no_credentials] {
+        let target = LambdaTarget::new(&config, ARN.to_owned(), LONG);
+        let error = target.handle(&message("{}")).await.unwrap_err();
+        assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
+    }
+    assert_eq!(server.connections(), 0);
 }
 
 /// A target whose clock stands still, so that waits for it never end.
@@ -227,7 +245,7 @@ async fn a_function_error_whose_text_is_lost_is_no_success() {
     let failed = [("X-Amz-Function-Error", "Unhandled")];
     let server = Loopback::start([Answer::unfinished_with(200, &failed, 10).and_closed()]).await;
     let error = call(&server, LONG, "{}").await.unwrap_err();
-    assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
+    assert_eq!((error.error_type, error.kind), ("Lambda.ConnectionLost".into(), FailureKind::Transient));
 }
 
 #[tokio::test]
