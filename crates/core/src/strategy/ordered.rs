@@ -243,8 +243,8 @@ fn decide_in_order(
             if left == 0 {
                 return Err(not_retained(queue_times, delivery.sent_at, now));
             }
-            // With little time left, it comes back before that ends, for its last call. Beyond its age only a `Retry-After`
-            // holds it: one receive is enough, when that is over.
+            // With little time left, it comes back before that ends, for its last call. Beyond its age only a
+            // `Retry-After` holds it: one receive is enough, when that is over.
             let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
             let age_left = age_limit.map(|limit| until(now, limit.at).as_secs()).filter(|left| *left > 0);
             let left = age_left.map_or(left, |age_left| left.min(age_left));

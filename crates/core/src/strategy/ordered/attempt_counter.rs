@@ -48,8 +48,8 @@ impl AttemptCounter {
     }
 
     /// The start of the message's holds: that of its age, or its first receive if this environment knows of no failed
-    /// call. In an outage only SQS remembers for how long a message without a call has been held, and its holds must grow:
-    /// a thousand holds of two seconds would spend all of its receives.
+    /// call. In an outage only SQS remembers for how long a message without a call has been held, and its holds must
+    /// grow: a thousand holds of two seconds would spend all of its receives.
     #[must_use]
     pub fn held_since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
