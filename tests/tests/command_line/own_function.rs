@@ -27,6 +27,19 @@ def batch(event, context):
     ids = [record["messageId"] for record in event["Records"]]
     print("records:", len(ids))
     return {"batchItemFailures": []}
+
+class CardDeclined(Exception):
+    pass
+
+def charge(record):
+    if record.json_body["data"]["does"] == "declines":
+        raise CardDeclined("no funds")
+    return {}["id"]
+
+def powertools(event, context):
+    from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+    processor = BatchProcessor(event_type=EventType.SQS)
+    return process_partial_response(event=event, record_handler=charge, processor=processor, context=context)
 "#;
 
 struct Own {
@@ -91,6 +104,27 @@ fn ones_own_function_goes_through_the_whole_loop_and_its_failures_are_explained(
             of_orders_7("KeyError", &format!("'id' (at File \"{place}\", line 12, in handler)")),
             of_orders_7("Order.Unknown", "no such order"),
             of_orders_7("Runtime.Exited", "the function's process ended: exit status: 3"),
+        ]
+    );
+}
+
+/// Powertools for AWS Lambda (Python): its batch processor throws an exception around the record's own.
+#[test]
+#[ignore = "needs Python: cargo xtask test"]
+fn a_batch_processors_exception_is_the_records_own_for_the_policy_and_the_dead_letter() {
+    let own = Own::new(&["declines", "fails"]);
+    let policy = Scratch::new("policy.json", br#"{"non_retryable": ["*CardDeclined*"], "max_attempts": 1}"#);
+    let output = own.run("app.powertools", &["--policy", policy.name()]);
+    let report = report(&output);
+    assert_eq!(report["dead_lettered"], json!({ "NON_RETRYABLE_ERROR": 1, "RETRY_ATTEMPT_EXCEEDED": 1 }));
+    let mut causes: Vec<_> = own.dead.text().lines().map(cause).collect();
+    causes.sort();
+    let place = own.app.path.display();
+    assert_eq!(
+        causes,
+        [
+            of_orders_7("CardDeclined", &format!("no funds (at File \"{place}\", line 28, in charge)")),
+            of_orders_7("KeyError", &format!("'id' (at File \"{place}\", line 29, in charge)")),
         ]
     );
 }

@@ -20,6 +20,7 @@
 
 mod answer;
 mod event;
+mod exception;
 mod process;
 mod processes;
 mod runtime_api;

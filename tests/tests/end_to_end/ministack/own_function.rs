@@ -53,6 +53,20 @@ async fn an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer(
 }
 
 #[tokio::test]
+async fn a_streamed_answer_that_ends_with_an_error_has_failed_whatever_came_before() {
+    let function = function(node(&runtimes(), "streamed.handler").layered(), []);
+    for text in ["", r#"{"ok":true}"#, "half an ans"] {
+        let outcome = function.invoke(&json!({ "text": text, "error": "no funds" }), TIMEOUT).await;
+        let Outcome::Error(error) = outcome else { panic!("{text}: {outcome:?}") };
+        assert_eq!(error["errorType"], "CardDeclined", "{text}");
+        let message = error["errorMessage"].as_str().unwrap();
+        assert!(message.starts_with("no funds (at "), "{text}: {message}");
+    }
+    let outcome = function.invoke(&json!({ "text": "{\"ok\":true}" }), TIMEOUT).await;
+    assert_eq!(outcome, Outcome::Response(json!({ "ok": true })));
+}
+
+#[tokio::test]
 async fn a_handler_that_cannot_be_loaded_is_told_to_lambda_in_its_runtimes_words() {
     let folder = runtimes();
     for (language, program) in

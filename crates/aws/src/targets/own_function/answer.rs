@@ -1,7 +1,6 @@
 //! Maps a handler's answer to outcomes.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,10 +9,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use super::exception::Exception;
 use crate::lambda::Object;
-
-/// Maximum number of an exception's causes in the details of an error.
-const CAUSES_MAX: usize = 3;
 
 /// The answer to an invocation, as the runtime posted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +27,8 @@ pub enum Answer {
 pub(super) fn outcomes(answer: &Answer, ids: &[&str]) -> Vec<Result<(), HandlerError>> {
     let failed = |error: HandlerError| ids.iter().map(|_| Err(error.clone())).collect();
     match answer {
-        Answer::Error(body) => failed(exception(body)),
+        Answer::Error(body) if ids.len() == 1 => failed(Exception::read(body).unwrapped().into_error()),
+        Answer::Error(body) => failed(Exception::read(body).into_error()),
         Answer::TooLarge => failed(too_large()),
         Answer::Response(body) => match record_outcomes(body, ids) {
             Ok(outcomes) => outcomes,
@@ -50,7 +48,7 @@ pub(super) fn returned(answer: Answer) -> Result<Box<RawValue>, HandlerError> {
         Answer::Response(body) => serde_json::from_slice(&body).map_err(|_| {
             HandlerError::transient("Runtime.InvalidResponse", "the handler's answer is not JSON")
         }),
-        Answer::Error(body) => Err(exception(&body)),
+        Answer::Error(body) => Err(Exception::read(&body).into_error()),
         Answer::TooLarge => Err(too_large()),
     }
 }
@@ -160,61 +158,6 @@ fn redeliver_error(text: &RawValue) -> Result<HandlerError, String> {
         (Outcome::Snooze, Some(delay)) => Ok(HandlerError::snooze(named_or("Snooze"), details, delay)),
         (Outcome::Snooze, None) => Err("redeliver says snooze without delay_seconds".to_owned()),
     }
-}
-
-/// An exception as AWS's runtimes write it: with `stackTrace` by Python, Java, Ruby and .NET, with `trace` by Node.js.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Exception {
-    error_type: Option<String>,
-    error_message: Option<String>,
-    #[serde(alias = "trace")]
-    stack_trace: Option<Box<RawValue>>,
-    cause: Option<Box<RawValue>>,
-}
-
-impl Exception {
-    fn read(text: &[u8]) -> Self {
-        serde_json::from_slice(text).map(|Object(exception)| exception).unwrap_or_default()
-    }
-
-    /// The place where it was thrown. Python lists the innermost call last, the others list it first, Node.js after the
-    /// message.
-    fn place(&self) -> Option<String> {
-        let frames: Vec<String> = serde_json::from_str(self.stack_trace.as_ref()?.get()).ok()?;
-        let is_pythons = |frame: &String| frame.trim_start().starts_with("File \"");
-        let is_nodes = |frame: &&String| frame.trim_start().starts_with("at ");
-        let frame = if frames.first().is_some_and(is_pythons) {
-            frames.last()
-        } else {
-            frames.iter().find(is_nodes).or(frames.first())
-        };
-        let line = frame?.trim().lines().next()?;
-        Some(line.trim_start_matches("at ").to_owned())
-    }
-}
-
-/// The error that the handler threw, as its runtime describes it.
-pub(super) fn exception(body: &[u8]) -> HandlerError {
-    let exception = Exception::read(body);
-    let mut details = exception.error_message.clone().unwrap_or_default();
-    if let Some(place) = exception.place() {
-        let _ = write!(details, " (at {place})");
-    }
-    let mut cause = exception.cause;
-    for _ in 0..CAUSES_MAX {
-        let Some(text) = cause else { break };
-        // .NET and Java nest causes; Ruby and Node.js omit them.
-        let Exception { error_type, error_message, cause: next, .. } = Exception::read(text.get().as_bytes());
-        let (name, message) = (error_type.unwrap_or_default(), error_message.unwrap_or_default());
-        let _ = write!(details, "; caused by {name}: {message}");
-        cause = next;
-    }
-    let error_type = exception.error_type.filter(|name| !name.is_empty());
-    HandlerError::transient(
-        error_type.map_or(ErrorType::Named("Runtime.UnknownReason"), ErrorType::FromTarget),
-        details,
-    )
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::answer::{Answer, exception};
+use super::answer::Answer;
+use super::exception::Exception;
 use super::process::{Command, Process};
 use super::runtime_api::{RuntimeApi, RuntimeEvent, Task, Upstream};
 use super::{Event, Runtime, lock};
@@ -326,7 +327,7 @@ impl Ended {
 
     /// An error at the start is not a message's fault: the function is down.
     fn at_its_start(self) -> HandlerError {
-        let error = exception(&self.init_error.unwrap_or_default());
+        let error = Exception::read(&self.init_error.unwrap_or_default()).into_error();
         HandlerError::unavailable(error.error_type, error.details)
     }
 }

@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -28,6 +29,11 @@ use super::lock;
 
 /// The largest answer: 6 MB ("Lambda quotas"), with the exact number from the Runtime API.
 const ANSWER_BYTES_MAX: usize = 6_291_556;
+
+/// The trailers of a streamed response that failed ("Using the Lambda runtime API for custom runtimes", Response
+/// streaming): its error's type, and the error as JSON in Base64.
+const ERROR_TYPE: &str = "lambda-runtime-function-error-type";
+const ERROR_BODY: &str = "lambda-runtime-function-error-body";
 
 /// The pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
@@ -200,9 +206,9 @@ impl Shared {
         if lock(&self.taken).as_deref() != Some(request_id) {
             return refusal(StatusCode::BAD_REQUEST, "InvalidRequestID", "it is not the invocation's");
         }
-        let answer = match read(body).await {
-            Ok(body) if is_error => Answer::Error(body),
-            Ok(body) => Answer::Response(body),
+        let answer = match read_with_trailers(body).await {
+            Ok((body, _)) if is_error => Answer::Error(body),
+            Ok((body, trailers)) => streamed_error(&trailers).map_or(Answer::Response(body), Answer::Error),
             Err(error) if error.is::<LengthLimitError>() => Answer::TooLarge,
             // The function ended while sending it.
             Err(_) => return status(StatusCode::BAD_REQUEST),
@@ -247,7 +253,21 @@ impl Shared {
 }
 
 async fn read(body: Incoming) -> Result<Bytes, BoxError> {
-    Ok(Limited::new(body, ANSWER_BYTES_MAX).collect().await?.to_bytes())
+    Ok(read_with_trailers(body).await?.0)
+}
+
+async fn read_with_trailers(body: Incoming) -> Result<(Bytes, HeaderMap), BoxError> {
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?;
+    let trailers = body.trailers().cloned().unwrap_or_default();
+    Ok((body.to_bytes(), trailers))
+}
+
+/// The error of a streamed response: whatever was sent before it, the trailers tell that the handler has failed.
+fn streamed_error(trailers: &HeaderMap) -> Option<Bytes> {
+    let error_type = trailers.get(ERROR_TYPE)?.to_str().unwrap_or_default();
+    let error = trailers.get(ERROR_BODY).and_then(|text| BASE64_STANDARD.decode(text).ok());
+    let without_body = || serde_json::json!({ "errorType": error_type }).to_string().into();
+    Some(error.map_or_else(without_body, Bytes::from))
 }
 
 fn status(status: StatusCode) -> Response<Full<Bytes>> {

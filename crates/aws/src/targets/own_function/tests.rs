@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::pin::pin;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use futures_util::poll;
@@ -19,6 +20,8 @@ use redeliver_core::ports::Clock as _;
 use rustix::process::Signal;
 use std::num::NonZeroU16;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -351,6 +354,52 @@ async fn an_answer_of_more_than_six_megabytes_is_refused_and_the_record_has_fail
     assert_eq!(answered(6_291_556).await, (StatusCode::ACCEPTED, Ok(())));
     let too_large = Err("Function.ResponseSizeTooLarge".to_owned());
     assert_eq!(answered(6_291_557).await, (StatusCode::PAYLOAD_TOO_LARGE, too_large));
+}
+
+/// A handler that is wrapped in `awslambda.streamifyResponse`, as aws-lambda-ric 4.1 answers for it.
+#[tokio::test]
+async fn a_streamed_answer_that_breaks_off_is_the_error_in_its_trailers() {
+    let function = Own::new(HandlerEvent::Record);
+    let one = given(1);
+    let (message, record) = one.parts();
+    let answered = async |text: &str, trailers: &str| {
+        let called =
+            function.invoke(Invocation { trace: None, message: &message, record: &record, end: end() });
+        let served = async {
+            let runtime = function.runtime(1).await;
+            let (headers, _) = runtime.next().await;
+            let id = &headers["lambda-runtime-aws-request-id"];
+            let authority = runtime.base.strip_prefix("http://").unwrap().split('/').next().unwrap();
+            let mut stream = TcpStream::connect(authority).await.unwrap();
+            let chunk =
+                if text.is_empty() { String::new() } else { format!("{:x}\r\n{text}\r\n", text.len()) };
+            let request = format!(
+                "POST /2018-06-01/runtime/invocation/{id}/response HTTP/1.1\r\nHost: {authority}\r\n\
+                 Lambda-Runtime-Function-Response-Mode: streaming\r\n\
+                 Trailer: Lambda-Runtime-Function-Error-Type, Lambda-Runtime-Function-Error-Body\r\n\
+                 Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n{chunk}0\r\n{trailers}\r\n"
+            );
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut accepted = String::new();
+            stream.read_to_string(&mut accepted).await.unwrap();
+            assert!(accepted.starts_with("HTTP/1.1 202 "), "{accepted}");
+        };
+        let outcome = with(called, served).await;
+        outcome.map_err(|error| (error.error_type.name().into_owned(), error.details))
+    };
+    let body = BASE64_STANDARD.encode(
+        r#"{"errorType":"CardDeclined","errorMessage":"no funds","trace":["CardDeclined: no funds","    at index.js:3:9"]}"#,
+    );
+    let typed = "Lambda-Runtime-Function-Error-Type: CardDeclined\r\n";
+    let both = format!("{typed}Lambda-Runtime-Function-Error-Body: {body}\r\n");
+    let declined = |details: &str| Err(("CardDeclined".to_owned(), details.to_owned()));
+    for text in ["", r#"{"ok":true}"#, "half an ans"] {
+        assert_eq!(answered(text, &both).await, declined("no funds (at index.js:3:9)"), "{text}");
+    }
+    assert_eq!(answered("", typed).await, declined(""));
+    let no_base64 = format!("{typed}Lambda-Runtime-Function-Error-Body: %\r\n");
+    assert_eq!(answered("", &no_base64).await, declined(""));
+    assert_eq!(answered(r#"{"ok":true}"#, "").await, Ok(()));
 }
 
 #[tokio::test]

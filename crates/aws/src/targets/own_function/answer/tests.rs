@@ -202,3 +202,93 @@ fn what_a_handler_returns_to_another_event_is_passed_on_as_it_is() {
     let error = returned(Answer::Error(Bytes::from_static(br#"{"errorType":"E","errorMessage":"m"}"#)));
     assert_eq!(error.unwrap_err().error_type.name(), "E");
 }
+
+/// Messages of Powertools for AWS Lambda (Python) 3.23.
+#[test]
+fn a_batch_processors_exception_is_the_records_own() {
+    let frames = "  File \"/opt/python/aws_lambda_powertools/utilities/batch/base.py\", line 562, in _process_record\n    result = self.handler(record=data, lambda_context=self.lambda_context)\n             ^^^^^^^^^^^^\n  File \"/var/task/app.py\", line 8, in charge\n    raise CardDeclined()\n";
+    let wrapped = |traceback: &str| {
+        let message = format!(
+            "All records failed processing. 1 individual errors logged separately below.\n\n{traceback}\n"
+        );
+        serde_json::json!({ "errorType": "BatchProcessingError", "errorMessage": message, "stackTrace": ["  File \"/opt/x.py\", line 1, in x\n"] })
+            .to_string()
+    };
+    let place = " (at File \"/var/task/app.py\", line 8, in charge)";
+    for (traceback, error_type, message) in [
+        (
+            format!("{TRACEBACK}{frames}app.CardDeclined: no funds: 7\nTraceback is a word\n  indented\n"),
+            "CardDeclined",
+            "no funds: 7\nTraceback is a word\n  indented",
+        ),
+        (format!("{TRACEBACK}{frames}KeyError\n"), "KeyError", ""),
+        (format!("{TRACEBACK}{frames}app.charge.<locals>.Odd\n"), "Odd", ""),
+        (
+            format!(
+                "{TRACEBACK}  File \"/var/task/db.py\", line 1, in get\nOSError: gone\n\nThe above exception was the direct cause of the following exception:\n\n{TRACEBACK}{frames}orders.errors.CardDeclined: no funds\n"
+            ),
+            "CardDeclined",
+            "no funds",
+        ),
+        (
+            format!(
+                "{TRACEBACK}  File \"/var/task/db.py\", line 1, in get\nOSError: gone\n\nDuring handling of the above exception, another exception occurred:\n\n{TRACEBACK}{frames}ValueError: v\na note\n"
+            ),
+            "ValueError",
+            "v\na note",
+        ),
+    ] {
+        let error = thrown(&wrapped(&traceback));
+        let details = format!("{message}{place}");
+        assert_eq!(
+            (error.error_type.name().as_ref(), error.details.as_str()),
+            (error_type, details.as_str())
+        );
+    }
+    // Nothing that looks like an exception: told as it is.
+    for text in [
+        "",
+        "Traceback (most recent call last):\n",
+        "Traceback (most recent call last):\n  File \"x\"\n",
+        "Traceback (most recent call last):\nwhat happened here: x\n",
+    ] {
+        assert_eq!(thrown(&wrapped(text)).error_type.name(), "BatchProcessingError", "{text}");
+    }
+    // Of several records nobody knows whose it is.
+    let several = outcomes(&Answer::Error(wrapped(&format!("{TRACEBACK}{frames}KeyError\n")).into()), &IDS);
+    assert_eq!(several[0].clone().unwrap_err().error_type.name(), "BatchProcessingError");
+}
+
+const TRACEBACK: &str = "Traceback (most recent call last):\n";
+
+#[test]
+fn an_exception_that_only_carries_another_one_is_that_one() {
+    let own = r#"{"errorType":"orders.CardDeclined","errorMessage":"no funds"}"#;
+    let other = r#"{"errorType":"Other","errorMessage":"?"}"#;
+    for (json, error_type) in [
+        (
+            format!(
+                r#"{{"errorType":"java.util.concurrent.ExecutionException","errorMessage":"x","cause":{own}}}"#
+            ),
+            "orders.CardDeclined",
+        ),
+        (
+            format!(
+                r#"{{"errorType":"CompletionException","cause":{{"errorType":"java.lang.reflect.InvocationTargetException","cause":{own}}}}}"#
+            ),
+            "orders.CardDeclined",
+        ),
+        (
+            format!(r#"{{"errorType":"AggregateException","cause":{own},"causes":[{own}]}}"#),
+            "orders.CardDeclined",
+        ),
+        (
+            format!(r#"{{"errorType":"AggregateException","cause":{own},"causes":[{own},{other}]}}"#),
+            "AggregateException",
+        ),
+        (r#"{"errorType":"AggregateException"}"#.to_owned(), "AggregateException"),
+        (format!(r#"{{"errorType":"OrderFailed","cause":{own}}}"#), "OrderFailed"),
+    ] {
+        assert_eq!(thrown(&json).error_type.name(), error_type, "{json}");
+    }
+}
