@@ -20,7 +20,7 @@ use crate::message::reason::GiveUp;
 use crate::message::schema::Rewritten;
 use crate::policy::{Globs, Immediate, Policy};
 pub(crate) use budget::check_holds;
-pub use budget::{Budget, may_be_held};
+pub use budget::{Budget, hold_grace, may_be_held};
 use budget::{HoldTimes, check_redrives, hold_delay, redrive_delay};
 pub use call_outcome::{CallOutcome, call_outcome};
 use due::FlooredBackoff;
@@ -208,7 +208,7 @@ fn retry_metadata(
         Budget::Redrive => metadata.redrive_count = (before.redrive_count + 1).min(REDRIVES_MAX),
         Budget::Hold => {
             // A target that is only busy is not down.
-            if error.error_type != RATE_LIMITED {
+            if !(error.was_not_called() && error.error_type == RATE_LIMITED) {
                 let outage = hand_off.outage;
                 metadata.held_since = Some(outage.map_or(delivery.failed_at(now), |outage| outage.since));
                 metadata.outage_failures = outage.map_or(0, |outage| outage.first_failures.into());

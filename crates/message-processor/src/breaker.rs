@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redeliver_core::accepted::{Accepted, ReportedOutage};
 use redeliver_core::decide::breaker::{Breaker, Caller, Change, Hold, Key, Patience, Permission, Permit};
-use redeliver_core::decide::{CallOutcome, call_outcome};
+use redeliver_core::decide::{CallOutcome, call_outcome, hold_grace};
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::handler::HandlerError;
@@ -91,7 +91,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         let caller = self.caller(accepted, now);
         // A message at its hold limit is called in any state.
         let permission = if self.on_failure.is_overdue(&self.policy, accepted, now) {
-            breaker.ask_overdue(caller, now)
+            breaker.ask_overdue(caller, hold_grace(&self.policy, caller.held_seconds), now)
         } else {
             breaker.ask(caller, patience, now)
         };

@@ -261,11 +261,15 @@ impl PolicyModel {
         }
         let names = |breaker: &BreakerModel| breaker.opens_on(error_type);
         let is_named = matches!(&self.breaker, BreakerKnob::On(breaker) if names(breaker));
-        match breaker::outcome(error_type) {
+        let outcome = match breaker::outcome(error_type) {
             Met::Refusal => Met::Refusal,
-            _ if after.is_some() => Met::Refusal,
             _ if unavailable || is_named => Met::Unavailable,
             outcome => outcome,
+        };
+        match (outcome, after.filter(|after| *after > 0)) {
+            (Met::Unavailable | Met::Fault, Some(_)) => Met::Refusal,
+            (Met::Answer, Some(after)) if error_type.starts_with("HttpStatus.") => Met::Later(after),
+            _ => outcome,
         }
     }
 

@@ -301,17 +301,32 @@ impl Breaker {
         if self.shares.takes_more(key, now) { Reserve::OnePlace } else { Reserve::None }
     }
 
-    /// Decides for a message that has reached its hold limit: it is called in any state, once a `Retry-After` is over. Its
-    /// outcome counts like any other call's, but it is not a probe.
-    pub fn ask_overdue(&mut self, caller: Caller, now: Timestamp) -> Permission {
+    /// Decides for a message that has reached its hold limit: it is called in any state. Its outcome counts like any other
+    /// call's, but it is not a probe. For the end of a `Retry-After`, and for a place in the rate of a busy target, it waits
+    /// for at most `grace` longer: thousands that reach the limit together would all be refused.
+    pub fn ask_overdue(&mut self, caller: Caller, grace: Duration, now: Timestamp) -> Permission {
         let now = self.clock.moment(now);
-        match self.told_to_wait(caller.key, now) {
-            Some(scope) => {
-                // It has waited long enough for its own trouble.
-                let delay = duration(self.asked_seconds(scope, caller, now).max(HOLD_SECONDS_MIN));
-                Permission::Hold(Hold { delay, ..self.hold_by(scope, caller, None, now) })
+        if grace >= duration(HOLD_SECONDS_MIN)
+            && let Some(hold) = self.last_hold(caller, now)
+        {
+            return Permission::Hold(Hold { delay: hold.delay.min(grace), ..hold });
+        }
+        self.target.take_token();
+        self.keys.get_mut(caller.key, now).map(Circuit::take_token);
+        Permission::Call(Permit { caller, began: self.changes, reason: Reason::Regardless })
+    }
+
+    /// The hold of a message at its limit, which has waited long enough for its own trouble.
+    fn last_hold(&mut self, caller: Caller, now: Moment) -> Option<Hold> {
+        if let Some(scope) = self.told_to_wait(caller.key, now) {
+            let delay = duration(self.asked_seconds(scope, caller, now).max(HOLD_SECONDS_MIN));
+            return Some(Hold { delay, ..self.hold_by(scope, caller, None, now) });
+        }
+        match self.ask_circuits(caller, Patience::Over, now) {
+            CircuitsAnswer::Hold(scope) if self.circuit(scope, caller.key, now).is_limited() => {
+                Some(self.hold_by(scope, caller, None, now))
             }
-            None => Permission::Call(Permit { caller, began: self.changes, reason: Reason::Regardless }),
+            _ => None,
         }
     }
 
@@ -319,7 +334,7 @@ impl Breaker {
     #[expect(clippy::needless_pass_by_value, reason = "a permit is used up by its call")]
     pub fn record(&mut self, permit: Permit, met: CallOutcome, now: Timestamp) -> Option<Change> {
         let now = self.clock.moment(now);
-        if met == CallOutcome::Answer {
+        if met.is_answer() {
             return self.answered(&permit, now);
         }
         if let CallOutcome::Refusal(Some(after)) = met {
@@ -396,6 +411,12 @@ impl Breaker {
         };
         if !met.is_not_now() && !is_down() {
             return None;
+        }
+        if let CallOutcome::Later(after) = met {
+            let own = own_hold_seconds(caller.held_seconds, Some(caller.calls_before));
+            let delay = duration(own.max(after.as_secs_f32()).min(RETRY_AFTER_SECONDS_MAX));
+            let outage = Outage { since: now, first_failures: 0 };
+            return Some(Hold { reason: HoldReason::NotNow, outage, delay });
         }
         // A key that is down is held for longer than the rate of a busy target asks.
         let key_is_open = || self.keys.get(caller.key).is_some_and(|key| key.open_since().is_some());
@@ -562,9 +583,7 @@ impl Breaker {
         let outages = self.run.drain(..).map(|(_, outages)| u32::from(outages)).sum();
         let probe_in = self.target.open(&mut self.changes, jitter(message_id, 0), now);
         // One probe of the target stands for all keys.
-        if let Some(asked) = self.keys.close_all(self.changes) {
-            self.target.probe_not_before(asked);
-        }
+        self.keys.close_all(self.changes);
         Some(Change::Opened { outages, probe_in: duration(probe_in) })
     }
 }

@@ -45,8 +45,17 @@ pub fn may_be_held(policy: &Policy, held_seconds: u32) -> bool {
     Duration::from_secs(held_seconds.into()) < policy.with_breaker(|breaker| breaker.hold_max)
 }
 
+/// The time for which a message may still be held without a call once its holds, or its age, are at their limit: 900 s
+/// beyond the hold limit. After it the message is called, whatever its target said to others.
+#[must_use]
+pub fn hold_grace(policy: &Policy, held_seconds: u32) -> Duration {
+    let hold_max = policy.with_breaker(|breaker| breaker.hold_max);
+    let over = Duration::from_secs(held_seconds.into()).saturating_sub(hold_max);
+    Duration::from_secs(RETRY_AFTER_SECONDS_MAX.into()).saturating_sub(over)
+}
+
 /// Checks that a message whose target says "not now" may be held once more. One that was not called at its hold limit
-/// waits for the end of a `Retry-After`, which is at most 900 s away.
+/// waits for the end of a `Retry-After`, or for a place in the rate of a busy target, for at most 900 s.
 pub(crate) fn check_holds(policy: &Policy, held_seconds: u32, was_called: bool) -> Result<(), GiveUp> {
     let spent = if was_called { held_seconds } else { held_seconds.saturating_sub(RETRY_AFTER_SECONDS_MAX) };
     if may_be_held(policy, spent) {

@@ -22,13 +22,22 @@ pub enum CallOutcome {
     Unavailable,
     /// Not now: the target takes fewer calls, and may say for how long. It spends no attempt.
     Refusal(Option<Duration>),
+    /// Not now, for this message alone: a status that is about the message came with a `Retry-After`. It spends no attempt,
+    /// and for the target it is an answer.
+    Later(Duration),
 }
 
 impl CallOutcome {
-    /// True if the error says "not now" about the target, so that its message is held.
+    /// True if the error says "not now", so that its message is held.
     #[must_use]
     pub const fn is_not_now(self) -> bool {
-        matches!(self, Self::Unavailable | Self::Refusal(_))
+        matches!(self, Self::Unavailable | Self::Refusal(_) | Self::Later(_))
+    }
+
+    /// True if the target is there.
+    #[must_use]
+    pub const fn is_answer(self) -> bool {
+        matches!(self, Self::Answer | Self::Later(_))
     }
 }
 
@@ -67,6 +76,7 @@ static FAULTS: LazyLock<Globs> = LazyLock::new(|| {
         "Http.Timeout",
         "HttpStatus.404",
         "HttpStatus.5??",
+        "Lambda.ConnectionLost",
         "Lambda.FunctionError",
         "Lambda.Timeout",
         "Sandbox.Timedout",
@@ -87,26 +97,30 @@ pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
         FailureKind::Unavailable(after) => after,
         _ => None,
     };
+    // "At once" asks for nothing.
+    let retry_after = retry_after.filter(|after| !after.is_zero());
     let is_named = || policy.circuit_breaker.as_ref()?.opens_on.as_ref().map(|globs| globs.matches(&name));
     let is_unavailable = || {
         matches!(error.kind, FailureKind::Unavailable(_))
             || NOT_NOW.matches(&name)
             || is_named() == Some(true)
     };
-    if retry_after.is_some() || TOO_MANY.contains(&&*name) {
-        CallOutcome::Refusal(retry_after)
-    } else if is_unavailable() {
-        CallOutcome::Unavailable
-    } else if FAULTS.matches(&name) {
-        CallOutcome::Fault
-    } else {
-        CallOutcome::Answer
+    let is_unavailable = is_unavailable();
+    let is_fault = FAULTS.matches(&name);
+    match retry_after {
+        _ if TOO_MANY.contains(&&*name) => CallOutcome::Refusal(retry_after),
+        Some(_) if is_unavailable || is_fault => CallOutcome::Refusal(retry_after),
+        Some(after) if name.starts_with("HttpStatus.") => CallOutcome::Later(after),
+        None if is_unavailable => CallOutcome::Unavailable,
+        None if is_fault => CallOutcome::Fault,
+        // A handler that names a delay says when to try again, and that it counts.
+        _ => CallOutcome::Answer,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::CallOutcome::{Answer, Fault, Refusal, Unavailable};
+    use super::CallOutcome::{Answer, Fault, Later, Refusal, Unavailable};
     use super::*;
     use crate::handler::ErrorType;
 
@@ -156,14 +170,24 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_after_is_a_refusal_whatever_the_error() {
+    fn a_retry_after_is_a_refusal_if_the_error_is_about_the_target() {
         let after = Duration::from_secs(7);
-        for error in
-            [status(503), status(409), HandlerError::transient("Db", ""), HandlerError::unavailable("Db", "")]
-        {
+        for error in [status(503), status(429), status(500), HandlerError::unavailable("Db", "")] {
             assert_eq!(outcome("{}", error.retry_after(after)), Refusal(Some(after)));
         }
+        for about_the_message in [400, 408, 409, 413, 422, 423, 425] {
+            let error = status(about_the_message).retry_after(after);
+            assert_eq!(outcome("{}", error), Later(after), "{about_the_message}");
+        }
+        assert_eq!(outcome("{}", HandlerError::transient("Db", "").retry_after(after)), Answer);
         assert_eq!(outcome("{}", HandlerError::unavailable("Db", "")), Unavailable);
+    }
+
+    #[test]
+    fn a_retry_after_that_is_over_changes_nothing() {
+        for (given, met) in [(409, Answer), (500, Fault), (503, Unavailable), (429, Refusal(None))] {
+            assert_eq!(outcome("{}", status(given).retry_after(Duration::ZERO)), met, "{given}");
+        }
     }
 
     #[test]

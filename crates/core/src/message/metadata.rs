@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::json::forward_compatible::UnknownMembers;
 use crate::message::Timestamp;
-use crate::message::reserved::{CIRCUIT_OPEN, NOT_STARTED, RATE_LIMITED, REDRIVE};
+use crate::message::reserved::{NOT_STARTED, REDRIVE};
 use crate::span_context::SpanContext;
 use crate::truncate;
 pub use holds::Holds;
@@ -128,10 +128,11 @@ impl Metadata {
         self.redrive_count.checked_sub(self.redrive_count_at_answer).unwrap_or(self.redrive_count)
     }
 
-    /// Failed calls of this message, as far as its metadata says. A delivery without a call is not a failure.
+    /// Failed calls of this message, as far as its metadata says. A delivery without a call is not a failure; a hold without
+    /// one is not in the history.
     #[must_use]
     pub fn failures(&self) -> u32 {
-        let not_called = [REDRIVE, NOT_STARTED, CIRCUIT_OPEN, RATE_LIMITED];
+        let not_called = [REDRIVE, NOT_STARTED];
         let is_call = |past: &&PastFailure| !not_called.contains(&past.error_type.as_str());
         let calls = self.retry_history.iter().filter(is_call).count();
         self.retry_attempt.max(u32::try_from(calls).unwrap_or(u32::MAX))
@@ -440,8 +441,12 @@ mod tests {
             Metadata { retry_attempt, retry_history, ..never_sent_again.clone() }
         };
         assert_eq!(metadata(0, &[]).failures(), 0);
-        let not_called = ["Redrive", "NotStarted", "CircuitOpen", "RateLimited"];
-        assert_eq!(metadata(0, &not_called).failures(), 0, "as far as is known");
+        assert_eq!(metadata(0, &["Redrive", "NotStarted"]).failures(), 0, "as far as is known");
+        assert_eq!(
+            metadata(0, &["RateLimited", "CircuitOpen"]).failures(),
+            2,
+            "names of the target's own errors"
+        );
         assert_eq!(metadata(0, &["HttpStatus.503", "Redrive", "HttpStatus.503"]).failures(), 2);
         assert_eq!(metadata(7, &["HttpStatus.503"; 5]).failures(), 7, "the history holds five");
         assert_eq!(metadata(1, &["HttpStatus.503"; 5]).failures(), 5);

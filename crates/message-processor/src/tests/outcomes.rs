@@ -121,14 +121,42 @@ fn an_http_status_is_handed_off_by_its_name() {
 
 #[test]
 fn a_targets_own_delay_is_handed_off_as_a_hold_up_to_a_tenth_longer() {
+    let refused = |asked| HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503").retry_after(asked);
     for (asked, written) in
         [(Duration::from_millis(29_001), 31), (Duration::from_secs(30), 32), (Duration::ZERO, 2)]
     {
         assert_eq!(
+            failure_of(refused(asked)),
+            expected(json!({
+                "type": "HttpStatus.503", "details": "HTTP 503", "kind": "held", "retry_after_seconds": written,
+                "held_since": moment(0), "outage_failures": 1,
+            }))
+        );
+    }
+}
+
+/// The target is there: it asks for time for this message.
+#[test]
+fn a_delay_for_one_message_is_handed_off_as_its_own_hold() {
+    let locked = HandlerError::transient(ErrorType::HttpStatus(423), "HTTP 423");
+    assert_eq!(
+        failure_of(locked.retry_after(Duration::from_millis(29_001))),
+        expected(json!({
+            "type": "HttpStatus.423", "details": "HTTP 423", "kind": "held", "retry_after_seconds": 30,
+            "held_since": moment(0), "outage_failures": 0,
+        }))
+    );
+}
+
+#[test]
+fn a_handlers_own_delay_is_a_floor_and_spends_an_attempt() {
+    for (asked, written) in
+        [(Duration::from_millis(29_001), 30), (Duration::from_secs(30), 30), (Duration::ZERO, 0)]
+    {
+        assert_eq!(
             failure_of(busy().retry_after(asked)),
             expected(json!({
-                "type": "Db.Busy", "details": "come later", "kind": "held", "retry_after_seconds": written,
-                "held_since": moment(0), "outage_failures": 1,
+                "type": "Db.Busy", "details": "come later", "kind": "transient", "retry_after_seconds": written,
             }))
         );
     }

@@ -400,7 +400,7 @@ impl Environment {
         self.called = ended;
         for open in self.open.values_mut().filter(|open| open.probing == Some(call)) {
             open.probing = None;
-            if met != Met::Answer {
+            if !met.is_answer() {
                 open.next_probe = open.next_probe.max(now + open.least_interval(now) - ROUNDING);
             }
         }
@@ -408,7 +408,7 @@ impl Environment {
             caller.is_overdue || (caller.failures > 0 && self.is_down(&caller.key, caller.began));
         let key = self.keys.entry(caller.key.clone()).or_default();
         match met {
-            Met::Answer => {
+            Met::Answer | Met::Later(_) => {
                 if caller.began > self.changed {
                     key.answered_at = Some(now + self.skew);
                 }
@@ -476,7 +476,7 @@ impl Environment {
         let Some((_, caller, met, after)) = self.last_ended.clone() else {
             return Err("no call has ended".to_owned());
         };
-        if met == Met::Answer {
+        if met.is_answer() {
             return Err("its call was answered".to_owned());
         }
         if !self.is_down(&caller.key, self.tick) {
@@ -530,7 +530,7 @@ impl Environment {
     fn closed(&mut self, now: DateTime<Utc>) -> Result<(), Violation> {
         // Perhaps the target's.
         self.open.clear();
-        let Some((_, Caller { key, .. }, Met::Answer, _)) = &self.last_ended else {
+        let Some((_, Caller { key, .. }, Met::Answer | Met::Later(_), _)) = &self.last_ended else {
             return Err("its call was not answered".to_owned());
         };
         let closed_at = Some(now + self.skew);
@@ -670,8 +670,9 @@ impl Ledger {
         // An answer ends the delay of one circuit, and perhaps not of the other.
         let must_wait = call.is_none() && environment.asked_until.is_some_and(|until| begun.at < until);
         let most = environment.settings.hold_seconds_max;
+        let is_busy = call.is_none() && error_type == "RateLimited";
         // Beyond that it is given up, which the oracle judges.
-        if (most..most + DELAY_SECONDS_MAX).contains(&retries.held_seconds) && !must_wait {
+        if (most..most + DELAY_SECONDS_MAX).contains(&retries.held_seconds) && !must_wait && !is_busy {
             let before = retries.held_seconds;
             return Err(format!("it was held for {before} s before, which is as long as it may be"));
         }
@@ -705,6 +706,9 @@ impl Ledger {
         let (least, most) = self.asked_range(held, now);
         if seconds.is_some_and(|seconds| !(least..=most).contains(&seconds)) {
             return Err(format!("it asks for a hold of {seconds:?} s, which must be in {least}..={most}"));
+        }
+        if held.call.is_some_and(|call| call.met.is_answer()) {
+            return Ok(());
         }
         match outage {
             Some(outage) => self.check_outage_is_known(held.n, outage, now),
@@ -772,7 +776,20 @@ impl Ledger {
         let asked = environment.asked_seconds(&self.key(held.n), tick, now);
         let asked_max = (environment.asked_max * 11).div_ceil(10) + 1;
         let most = (most.ceil() as u64).max(asked_max * u64::from(environment.asked_max > 0));
-        (least.max(asked), most.min(DELAY_SECONDS_MAX))
+        match call.map(|call| call.met) {
+            Some(Met::Later(after)) => {
+                let least = (own as u64).max(after).min(DELAY_SECONDS_MAX);
+                (least, (least + 1).min(DELAY_SECONDS_MAX))
+            }
+            Some(_) => (least.max(asked), most.min(DELAY_SECONDS_MAX)),
+            // At its limit a message waits for at most 900 s more, and is then called.
+            None => {
+                let over = retries.held_seconds.checked_sub(environment.settings.hold_seconds_max);
+                let grace =
+                    over.map_or(DELAY_SECONDS_MAX, |over| DELAY_SECONDS_MAX.saturating_sub(over).max(1));
+                (least.max(asked).min(grace), most.min(DELAY_SECONDS_MAX))
+            }
+        }
     }
 
     /// The environment of the invocation that is running now, and its knowledge at the start.
@@ -803,7 +820,7 @@ impl Ledger {
     pub(super) fn check_spent(&self, call: &Outcome) -> Result<(), Violation> {
         let Some((begun, environment)) = self.holder() else { return Ok(()) };
         let Outcome { caller: Caller { key, failures, is_overdue, is_unconfirmed, .. }, met, .. } = call;
-        if *met == Met::Answer || *is_overdue || *is_unconfirmed {
+        if met.is_answer() || *is_overdue || *is_unconfirmed {
             return Ok(());
         }
         // A message that failed before does not confirm the outage that it met: this invocation may have only learned of

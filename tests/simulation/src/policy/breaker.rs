@@ -58,13 +58,21 @@ pub enum Met {
     Unavailable,
     /// Not now: the target takes fewer calls, or has asked for a delay.
     Refusal,
+    /// Not now, for this message alone, after these seconds: the target is there.
+    Later(u64),
 }
 
 impl Met {
     /// True if it spends no attempt.
     #[must_use]
     pub fn is_not_now(self) -> bool {
-        matches!(self, Self::Unavailable | Self::Refusal)
+        matches!(self, Self::Unavailable | Self::Refusal | Self::Later(_))
+    }
+
+    /// True if the target is there.
+    #[must_use]
+    pub fn is_answer(self) -> bool {
+        matches!(self, Self::Answer | Self::Later(_))
     }
 }
 

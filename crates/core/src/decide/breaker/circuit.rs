@@ -356,11 +356,6 @@ impl Circuit {
         }
     }
 
-    /// Delays probes until this moment, for a key's `Retry-After`.
-    pub(super) fn probe_not_before(&mut self, moment: Moment) {
-        self.retry_after = self.retry_after.max(Some(moment));
-    }
-
     /// Records a `Retry-After`.
     pub(super) fn retry_after(&mut self, seconds: f32, change: u32, now: Moment) {
         self.asked = change;
@@ -368,13 +363,12 @@ impl Circuit {
         self.retry_after = Some(self.retry_after.map_or(until, |earlier| earlier.max(until)));
     }
 
-    /// Closes the circuit of a key because the target as a whole is down. Returns the end of the key's `Retry-After`.
-    pub(super) fn close(&mut self, change: u32) -> Option<Moment> {
+    /// Closes the circuit of a key because the target as a whole is down. The key's `Retry-After` stays.
+    pub(super) fn close(&mut self, change: u32) {
         self.state = State::Closed;
         self.run = 0;
         self.since = None;
         self.changed = change;
-        self.retry_after
     }
 }
 

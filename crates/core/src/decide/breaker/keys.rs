@@ -61,9 +61,9 @@ impl Keys {
         self.see(index, now)
     }
 
-    /// Closes all circuits. Returns the latest end of a `Retry-After`.
-    pub(super) fn close_all(&mut self, change: u32) -> Option<Moment> {
-        self.0.iter_mut().filter_map(|entry| entry.circuit.close(change)).max()
+    /// Closes all circuits.
+    pub(super) fn close_all(&mut self, change: u32) {
+        self.0.iter_mut().for_each(|entry| entry.circuit.close(change));
     }
 
     /// The key's index, or the index at which to insert it.

@@ -58,7 +58,7 @@ impl Environment {
 
     /// The permit of a message at its hold limit.
     fn overdue(&mut self, caller: Caller, seconds: f64) -> Permit {
-        match self.breaker.ask_overdue(caller, after(seconds)) {
+        match self.breaker.ask_overdue(caller, Duration::ZERO, after(seconds)) {
             Permission::Call(permit) => permit,
             other => panic!("{other:?}"),
         }
@@ -454,14 +454,46 @@ mod open {
         assert!(environment.call("a", Answer, 1.0).unwrap_err().delay >= Duration::from_secs(59));
     }
 
+    /// One tenant's quota must not hold all tenants after a blip.
     #[test]
-    fn a_keys_retry_after_counts_for_the_targets_probe() {
+    fn a_keys_retry_after_holds_no_other_key_when_the_target_goes_down() {
         let mut environment = Environment::default();
         (0..9).for_each(|number| assert_eq!(environment.call(["a", "b"][number % 2], Fault, 0.0), Ok(None)));
         let opened = environment.call("b", Refusal(Some(Duration::from_secs(600))), 0.0);
         assert!(matches!(opened, Ok(Some(Change::Opened { .. }))), "{opened:?}");
-        assert!(environment.is_held("c", 590.0));
-        assert!(matches!(environment.call("c", Answer, 601.0), Ok(Some(Change::Closed { .. }))));
+        assert!(environment.is_held("b", 10.0));
+        assert!(matches!(environment.call("c", Answer, 10.0), Ok(Some(Change::Closed { .. }))));
+        assert!(environment.is_held("b", 599.0));
+        assert_eq!(environment.call("b", Answer, 600.1), Ok(None));
+    }
+
+    /// A body that is too large, for one: the target is there.
+    #[test]
+    fn a_retry_after_about_one_message_holds_that_message_alone() {
+        let mut environment = Environment::default();
+        let later = CallOutcome::Later(Duration::from_secs(900));
+        for number in 1..=100 {
+            assert_eq!(environment.call("a", later, 0.0), Ok(None), "{number}");
+        }
+        let hold = environment.breaker.hold(caller("a", 1), later, after(0.0)).unwrap();
+        assert_eq!((hold.reason, hold.delay), (HoldReason::NotNow, Duration::from_secs(900)));
+        assert_eq!(hold.outage, Outage { since: after(0.0), first_failures: 0 });
+        assert!(!environment.is_held("a", 0.0));
+    }
+
+    #[test]
+    fn messages_at_their_hold_limit_wait_for_a_place_in_the_rate_while_they_have_grace() {
+        let mut environment = Environment::default();
+        assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
+        let overdue = Caller { held_seconds: 86_400, ..caller("a", 2) };
+        let mut ask = |grace, seconds| {
+            environment.breaker.ask_overdue(overdue, Duration::from_secs(grace), after(seconds))
+        };
+        let Permission::Hold(hold) = ask(900, 0.5) else { panic!("the rate is used up") };
+        assert_eq!(hold.reason, HoldReason::RateLimited);
+        assert!(matches!(ask(1, 0.5), Permission::Hold(hold) if hold.delay <= Duration::from_secs(1)));
+        assert!(matches!(ask(0, 0.5), Permission::Call(_)), "its grace is over");
+        assert!(matches!(ask(900, 30.0), Permission::Call(_)), "there is a place");
     }
 
     /// The target's circuit does not know of it: this call was running when the target was found down.
@@ -491,11 +523,15 @@ mod open {
         assert_eq!(environment.call("a", Refusal(Some(Duration::from_secs(800))), 0.0), Ok(None));
         let overdue = Caller { held_seconds: 86_400, ..caller("a", 2) };
         for (second, least, most) in [(1.0, 799.0, 879.0), (790.0, 10.0, 11.1), (799.9, 1.0, 1.1)] {
-            let Permission::Hold(hold) = environment.breaker.ask_overdue(overdue, after(second)) else {
-                panic!("the target said when")
-            };
+            let grace = Duration::from_secs(900);
+            let asked = environment.breaker.ask_overdue(overdue, grace, after(second));
+            let Permission::Hold(hold) = asked else { panic!("the target said when") };
             assert!((least..=most).contains(&hold.delay.as_secs_f64()), "{second}: {hold:?}");
         }
+        let grace = Duration::from_secs(60);
+        let asked = environment.breaker.ask_overdue(overdue, grace, after(1.0));
+        assert!(matches!(asked, Permission::Hold(hold) if hold.delay == grace), "not for ever");
+        let _: Permit = environment.overdue(overdue, 1.0);
         let _: Permit = environment.overdue(Caller { key: Some(Key::of("b")), ..overdue }, 1.0);
         let _: Permit = environment.overdue(overdue, 800.1);
     }

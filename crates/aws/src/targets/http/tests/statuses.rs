@@ -70,7 +70,7 @@ fn covers(statuses: &str, status: u16) -> bool {
 fn kind_of(outcome: Result<(), HandlerError>) -> Kind {
     let Err(error) = outcome else { return Kind::Done };
     match call_outcome(&Policy::default(), &error) {
-        CallOutcome::Unavailable | CallOutcome::Refusal(_) => Kind::NotNow,
+        CallOutcome::Unavailable | CallOutcome::Refusal(_) | CallOutcome::Later(_) => Kind::NotNow,
         CallOutcome::Fault => Kind::Fault,
         CallOutcome::Answer if error.kind == FailureKind::Permanent => Kind::Permanent,
         CallOutcome::Answer => Kind::Own,
