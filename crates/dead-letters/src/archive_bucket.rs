@@ -73,8 +73,8 @@ pub struct LeftOut {
 
 /// The advice for a user without AWS credentials.
 pub const CREDENTIALS_ADVICE: &str = "set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
-                                      AWS_SECRET_ACCESS_KEY; with single sign-on run `aws sso login`, then \
-                                      `eval \"$(aws configure export-credentials --format env)\"`";
+                                      AWS_SECRET_ACCESS_KEY; for single sign-on run `aws sso \
+                                      login --profile NAME` first";
 
 /// A request that S3 did not carry out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -7,6 +7,8 @@ mod aws_error;
 pub mod cloudwatch;
 mod connection;
 mod counts;
+mod credential_error;
+mod credentials;
 mod deployment;
 mod endpoint;
 pub mod event_sources;

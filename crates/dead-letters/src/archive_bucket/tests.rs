@@ -305,8 +305,7 @@ fn a_request_without_credentials_or_a_connection_fails_with_what_to_do() {
     assert_eq!(
         failed(Fault::Sender, "NoCredentials"),
         "k: no AWS credentials found, or they cannot be loaded: set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
-         AWS_SECRET_ACCESS_KEY; with single sign-on run `aws sso login`, then `eval \"$(aws configure export-credentials \
-         --format env)\"`"
+         AWS_SECRET_ACCESS_KEY; for single sign-on run `aws sso login --profile NAME` first"
     );
     assert_eq!(
         failed(Fault::NotSent, "Connect"),

@@ -1,13 +1,16 @@
 //! Errors of requests to AWS, in words and with advice.
 
 use aws_config::SdkConfig;
+use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use redeliver_aws::{Unreached, unreached};
 use redeliver_dead_letters::archive_bucket::CREDENTIALS_ADVICE;
 
-use super::Connection;
+use super::credential_error::explain;
+use super::{Connection, profile};
 use crate::Failure;
+use crate::terminal::escape::escaped;
 
 impl Connection {
     /// A request's error in words. Advice on names and permissions is for requests that came to a service.
@@ -27,7 +30,11 @@ impl Connection {
             None => otherwise(&describe(error)),
             Some(Unreached::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS_ADVICE}"),
             Some(Unreached::UnusableCredentials(why)) => {
-                format!("the AWS credentials cannot be loaded ({why}): {CREDENTIALS_ADVICE}")
+                let profiles = profile::read(&EnvConfigFiles::default(), self.profile()).await.ok();
+                let explained = profiles.and_then(|profiles| explain(&profiles, error, &why));
+                explained.unwrap_or_else(|| {
+                    format!("the AWS credentials cannot be loaded ({}): {CREDENTIALS_ADVICE}", escaped(&why))
+                })
             }
             Some(Unreached::NoConnection(why)) => {
                 let config = self.sdk_config(Some("us-east-1")).await;

@@ -15,6 +15,7 @@ use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 
 use super::aws_error::is_missing;
+use super::credentials::SharedCredentials;
 use super::queue_args::OneQueue;
 use super::request_log::Requests;
 use super::{QueueAddress, is_on_this_machine, profile};
@@ -23,8 +24,7 @@ use crate::Failure;
 /// The options that choose the AWS account, region and endpoint.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Connection {
-    /// A profile of the AWS configuration files; it takes precedence over credentials in the environment. For single
-    /// sign-on, export its credentials and leave this out
+    /// A profile of the AWS configuration files; it takes precedence over credentials in the environment
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// The AWS region; by default the profile's, or `AWS_REGION`
@@ -33,6 +33,9 @@ pub struct Connection {
     /// An endpoint other than AWS, such as an emulator's; by default `AWS_ENDPOINT_URL`
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
+    /// Not an option: what was loaded by them.
+    #[arg(skip)]
+    credentials: SharedCredentials,
 }
 
 /// The options that name a DLQ.
@@ -82,12 +85,17 @@ impl DeadLetterQueue {
 impl Connection {
     /// The options for one profile and region, for a command that reads several.
     pub fn at(profile: Option<String>, region: Option<String>, endpoint_url: Option<String>) -> Self {
-        Self { profile, region, endpoint_url }
+        Self { profile, region, endpoint_url, credentials: SharedCredentials::default() }
+    }
+
+    /// The same account in another region. The credentials are loaded once for both.
+    pub fn in_region(&self, region: Option<String>) -> Self {
+        Self { region, ..self.clone() }
     }
 
     /// The options that were given, with their names, for a command that is to use the same account.
     pub fn given(&self) -> Vec<(&'static str, &str)> {
-        let Self { profile, region, endpoint_url } = self;
+        let Self { profile, region, endpoint_url, credentials: _ } = self;
         let options = [("profile", profile), ("region", region), ("endpoint-url", endpoint_url)];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
@@ -110,23 +118,16 @@ impl Connection {
         if let Some(region) = &region {
             loader = loader.region(region.clone());
         }
+        let mut is_emulator = false;
         if let Some(url) = &self.endpoint_url {
+            is_emulator = is_on_this_machine(url)?;
             loader = loader.endpoint_url(url);
-            if is_on_this_machine(url)? {
-                loader = loader.credentials_provider(emulator_credentials());
-            }
         }
-        let mut config = match &self.profile {
-            None => loader.load().await,
-            Some(profile) => {
-                profile::check(profile, &EnvConfigFiles::default()).await?;
-                let config = loader.profile_name(profile).load().await;
-                // The SDK's own chain prefers the environment's credentials, which may be another account's.
-                let credentials = profile::credentials(profile, config.region().cloned());
-                let credentials = SharedCredentialsProvider::new(credentials);
-                config.into_builder().credentials_provider(credentials).build()
-            }
-        };
+        if let Some(profile) = &self.profile {
+            profile::check(profile, &EnvConfigFiles::default()).await?;
+            loader = loader.profile_name(profile);
+        }
+        let mut config = loader.no_credentials().load().await;
         // Several regions may have a queue of the same name, so one must be chosen. An endpoint needs no region.
         if config.region().is_none() {
             if config.endpoint_url().is_none() {
@@ -134,7 +135,11 @@ impl Connection {
             }
             config = config.into_builder().region(Region::from_static("us-east-1")).build();
         }
-        Ok(config)
+        if is_emulator && self.profile.is_none() {
+            let credentials = SharedCredentialsProvider::new(emulator_credentials());
+            return Ok(config.into_builder().credentials_provider(credentials).build());
+        }
+        Ok(self.credentials.add_to(config, self.profile.as_deref()).await)
     }
 
     /// A client of SQS, in this region unless `--region` names one.

@@ -1,18 +1,51 @@
-//! `--profile`: as in the AWS CLI, a profile that is named must exist, and counts more than credentials in the
-//! environment.
+//! Profiles of the AWS configuration files: `--profile`, which must exist and counts more than credentials in the
+//! environment, as in the AWS CLI, or `AWS_PROFILE`; and where a profile's credentials come from.
 
-use aws_config::Region;
-use aws_config::profile::{ProfileFileCredentialsProvider, load};
-use aws_config::provider_config::ProviderConfig;
+use aws_config::profile::{Profile, ProfileFileLoadError, ProfileSet, load};
 use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_types::os_shim_internal::{Env, Fs};
 
-/// Returns an error if the profile does not exist.
+use crate::terminal::escape::escaped;
+
+/// Where the credentials of a profile come from, by way of the profiles that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Origin<'a> {
+    /// The profile that has the source: the last `source_profile`.
+    pub(super) profile: &'a Profile,
+    pub(super) source: Source,
+    /// The first profile of a role with `mfa_serial`, if any has one.
+    pub(super) mfa_profile: Option<&'a str>,
+    pub(super) assumes_role: bool,
+}
+
+/// The source of a profile's first credentials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    SingleSignOn,
+    LoginSession,
+    CredentialProcess,
+    /// `aws_access_key_id`.
+    Keys,
+    /// `credential_source`, `web_identity_token_file`, or none.
+    Other,
+}
+
+/// The profiles of the files, with this one selected, or else `AWS_PROFILE` or `default`.
+pub(super) async fn read(
+    files: &EnvConfigFiles,
+    name: Option<&str>,
+) -> Result<ProfileSet, ProfileFileLoadError> {
+    load(&Fs::real(), &Env::real(), files, name.map(|name| name.to_owned().into())).await
+}
+
+/// Returns an error if the profile does not exist, or if its role asks for MFA: the SDK would call STS without a code.
 pub(super) async fn check(name: &str, files: &EnvConfigFiles) -> Result<(), String> {
-    let profiles = load(&Fs::real(), &Env::real(), files, None).await;
+    let profiles = read(files, Some(name)).await;
     let profiles = profiles.map_err(|error| format!("--profile {name}: {error}"))?;
     if profiles.get_profile(name).is_some() {
-        return Ok(());
+        let mfa_profile = Origin::of_selected(&profiles).and_then(|origin| origin.mfa_profile);
+        return mfa_profile
+            .map_or(Ok(()), |asking| Err(format!("--profile {name}: {}", needs_code(asking, name))));
     }
     let mut others: Vec<_> = profiles.profiles().collect();
     others.sort_unstable();
@@ -23,11 +56,71 @@ pub(super) async fn check(name: &str, files: &EnvConfigFiles) -> Result<(), Stri
     Err(format!("--profile {name}: there is no such profile in the AWS configuration files; {there}"))
 }
 
-/// The credentials of a profile, even if the environment has others.
-pub(super) fn credentials(name: &str, region: Option<Region>) -> ProfileFileCredentialsProvider {
-    let config =
-        ProviderConfig::without_region().with_region(region).with_http_client(redeliver_aws::http_client());
-    ProfileFileCredentialsProvider::builder().configure(&config).profile_name(name).build()
+/// The refusal of a role that asks for MFA, and what to do.
+pub(super) fn needs_code(asking: &str, selected: &str) -> String {
+    let (asking, selected) = (escaped(asking), escaped(selected));
+    format!(
+        "the role of profile {asking} asks for MFA (mfa_serial), and redeliver cannot ask for a code: run `eval \"$(aws \
+         configure export-credentials --profile {selected} --format env)\"` and leave the profile out, or use a profile \
+         with `credential_process = aws configure export-credentials --profile {selected}`"
+    )
+}
+
+impl<'a> Origin<'a> {
+    /// `None` if a profile is missing, or names itself by way of others.
+    pub(super) fn of_selected(profiles: &'a ProfileSet) -> Option<Self> {
+        let (mut mfa_profile, mut visited) = (None, Vec::new());
+        let mut profile = profiles.get_profile(profiles.selected_profile())?;
+        loop {
+            if visited.contains(&profile.name()) {
+                return None;
+            }
+            // As in the SDK: keys of a source come before its role.
+            let has_keys_of_source = !visited.is_empty() && profile.get("aws_access_key_id").is_some();
+            let is_role = is_role(profile) && !has_keys_of_source;
+            if is_role && profile.get("mfa_serial").is_some() {
+                mfa_profile = mfa_profile.or(Some(profile.name()));
+            }
+            let next = profile.get("source_profile").filter(|next| is_role && *next != profile.name());
+            let Some(next) = next else {
+                let source = if has_keys_of_source { Source::Keys } else { Source::from_profile(profile) };
+                let assumes_role = is_role || !visited.is_empty();
+                return Some(Self { profile, source, mfa_profile, assumes_role });
+            };
+            visited.push(profile.name());
+            profile = profiles.get_profile(next)?;
+        }
+    }
+
+    /// True if the credentials are keys as they stand in the files.
+    pub(super) fn is_keys_alone(self) -> bool {
+        self.source == Source::Keys && !self.assumes_role
+    }
+}
+
+/// A web identity is a source of credentials, though it has a role.
+fn is_role(profile: &Profile) -> bool {
+    profile.get("role_arn").is_some() && profile.get("web_identity_token_file").is_none()
+}
+
+impl Source {
+    /// In the SDK's order.
+    fn from_profile(profile: &Profile) -> Self {
+        let has = |names: &[&str]| names.iter().any(|name| profile.get(name).is_some());
+        if has(&["credential_source", "web_identity_token_file"]) {
+            Self::Other
+        } else if has(&["sso_session", "sso_start_url", "sso_account_id", "sso_role_name", "sso_region"]) {
+            Self::SingleSignOn
+        } else if has(&["login_session"]) {
+            Self::LoginSession
+        } else if has(&["credential_process"]) {
+            Self::CredentialProcess
+        } else if has(&["aws_access_key_id"]) {
+            Self::Keys
+        } else {
+            Self::Other
+        }
+    }
 }
 
 #[cfg(test)]
@@ -58,5 +151,65 @@ mod tests {
     async fn where_there_are_no_profiles_none_is_found() {
         let error = check("prod", &files("", "")).await.unwrap_err();
         assert!(error.ends_with("they have none (~/.aws/config, ~/.aws/credentials)"), "{error}");
+    }
+
+    /// The name of the profile that has the source, the source, the profile that asks for MFA, and whether a role is
+    /// assumed.
+    async fn origin(config: &str, name: &str) -> Option<(String, Source, Option<String>, bool)> {
+        let profiles = read(&files(config, ""), Some(name)).await.unwrap();
+        let origin = Origin::of_selected(&profiles)?;
+        let name = origin.profile.name().to_owned();
+        Some((name, origin.source, origin.mfa_profile.map(str::to_owned), origin.assumes_role))
+    }
+
+    #[tokio::test]
+    async fn the_origin_of_credentials_is_the_last_source_profile() {
+        let config = "[profile sso]\nsso_session = corp\n[profile legacy]\nsso_start_url = https://example.com\n\
+                      [profile login]\nlogin_session = arn\n[profile process]\ncredential_process = helper\n\
+                      [profile keys]\naws_access_key_id = a\naws_secret_access_key = s\n\
+                      [profile role]\nrole_arn = r\nsource_profile = sso\n\
+                      [profile second]\nrole_arn = r\nsource_profile = role\n\
+                      [profile machine]\nrole_arn = r\ncredential_source = Environment\n\
+                      [profile itself]\nrole_arn = r\nsource_profile = itself\naws_access_key_id = a\n\
+                      [profile both]\nrole_arn = r\nsource_profile = sso\naws_access_key_id = a\n\
+                      [profile of-both]\nrole_arn = r\nsource_profile = both\n\
+                      [profile token]\nrole_arn = r\nweb_identity_token_file = f\n\
+                      [profile one]\nrole_arn = r\nsource_profile = two\n\
+                      [profile two]\nrole_arn = r\nsource_profile = one\n\
+                      [profile nowhere]\nrole_arn = r\nsource_profile = none\n";
+        for (name, expected) in [
+            ("sso", Some(("sso", Source::SingleSignOn, false))),
+            ("legacy", Some(("legacy", Source::SingleSignOn, false))),
+            ("login", Some(("login", Source::LoginSession, false))),
+            ("process", Some(("process", Source::CredentialProcess, false))),
+            ("keys", Some(("keys", Source::Keys, false))),
+            ("role", Some(("sso", Source::SingleSignOn, true))),
+            ("second", Some(("sso", Source::SingleSignOn, true))),
+            ("machine", Some(("machine", Source::Other, true))),
+            ("itself", Some(("itself", Source::Keys, true))),
+            ("both", Some(("sso", Source::SingleSignOn, true))),
+            ("of-both", Some(("both", Source::Keys, true))),
+            ("token", Some(("token", Source::Other, false))),
+            ("one", None),
+            ("nowhere", None),
+        ] {
+            let expected = expected.map(|(base, source, is_role)| (base.to_owned(), source, None, is_role));
+            assert_eq!(origin(config, name).await, expected, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_role_that_asks_for_mfa_is_refused_with_two_ways_round_it() {
+        let config = "[profile keys]\naws_access_key_id = a\naws_secret_access_key = s\nmfa_serial = unused\n\
+                      [profile admin]\nrole_arn = r\nsource_profile = keys\nmfa_serial = m\n\
+                      [profile ops]\nrole_arn = r\nsource_profile = admin\n";
+        let files = files(config, "");
+        assert_eq!(check("keys", &files).await, Ok(()));
+        assert_eq!(
+            check("ops", &files).await.unwrap_err(),
+            "--profile ops: the role of profile admin asks for MFA (mfa_serial), and redeliver cannot ask for a code: run \
+             `eval \"$(aws configure export-credentials --profile ops --format env)\"` and leave the profile out, or use \
+             a profile with `credential_process = aws configure export-credentials --profile ops`"
+        );
     }
 }

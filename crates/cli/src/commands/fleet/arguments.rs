@@ -77,10 +77,8 @@ impl Arguments {
         let profiles = or_default(&self.profiles);
         let regions = or_default(&self.regions);
         let of_profile = |profile: &Option<String>| {
-            let at = |region: &Option<String>| {
-                Connection::at(profile.clone(), region.clone(), self.endpoint_url.clone())
-            };
-            regions.iter().map(at).collect::<Vec<_>>()
+            let account = Connection::at(profile.clone(), None, self.endpoint_url.clone());
+            regions.iter().map(|region| account.in_region(region.clone())).collect::<Vec<_>>()
         };
         profiles.iter().flat_map(of_profile).collect()
     }

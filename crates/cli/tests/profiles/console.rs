@@ -1,0 +1,116 @@
+//! A console whose session ends while it is open.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use chrono::SecondsFormat;
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Clock as _;
+
+use crate::stub::{PAST_MILLISECONDS, Stub};
+use crate::{CORP, Home, IN_2020};
+
+/// A console and a browser's cookie.
+struct Console {
+    process: Child,
+    address: String,
+    path: String,
+    cookie: String,
+}
+
+impl Console {
+    fn start(home: &Home, stub: &Stub) -> Self {
+        let queue = format!("{}/123456789012/orders", stub.url);
+        let folder = home.0.path().to_str().expect("UTF-8");
+        let arguments =
+            ["console", "--queue", &queue, "--profile", "corp", "--port", "0", "--folder", folder];
+        let mut process = home
+            .command(stub, &arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut link = String::new();
+        let stdout = process.stdout.take().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut link).expect("it prints its link");
+        let (address, path) = link.trim_end().trim_start_matches("http://").split_once('/').expect("a link");
+        let mut console =
+            Self { process, address: address.to_owned(), path: String::new(), cookie: String::new() };
+        let entered = console.ask("GET", &format!("/{path}"));
+        let header = |name: &str| {
+            let line = entered.lines().find_map(|line| line.strip_prefix(name)).expect("it lets us in");
+            line.split(';').next().unwrap_or(line).to_owned()
+        };
+        console.path = header("location: ");
+        console.cookie = header("set-cookie: ");
+        console
+    }
+
+    /// The answer's head and body.
+    fn ask(&self, method: &str, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: {0}\r\norigin: http://{0}\r\ncookie: {1}\r\nconnection: close\r\n\
+             content-length: 0\r\n\r\n",
+            self.address, self.cookie
+        )
+        .expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    }
+
+    /// Reads the queue again; the page of dead letters once that has come to its end.
+    fn look(&self) -> String {
+        let page = self.ask("POST", &format!("{}0/look", self.path));
+        assert!(page.starts_with("HTTP/1.1 303 "), "{page}");
+        loop {
+            let page = self.ask("GET", &format!("{}0/letters", self.path));
+            if !page.contains("data-live=") {
+                return page;
+            }
+            // It ends when there is something else to see.
+            self.ask("GET", &format!("{}0/letters/live", self.path));
+        }
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        let _it_has_ended = self.process.kill();
+        let _it_has_ended = self.process.wait();
+    }
+}
+
+/// What the page says is wrong.
+fn alert(page: &str) -> Option<&str> {
+    page.split_once("role=\"alert\">").and_then(|(_, rest)| rest.split('<').next())
+}
+
+#[test]
+fn a_console_whose_session_ends_says_so_and_goes_on_after_a_new_login() {
+    // The SDK keeps neither these credentials nor a token that ends within five minutes.
+    let (home, stub) = (Home::new(), Stub::start(PAST_MILLISECONDS));
+    let soon = (SystemClock.now() + Duration::from_secs(240)).to_rfc3339_opts(SecondsFormat::Secs, true);
+    home.sign_in(CORP, "first", &soon);
+    let console = Console::start(&home, &stub);
+    assert_eq!(alert(&console.look()), None);
+    assert!(stub.asked_once().contains(&"ReceiveMessage KEY-first-ops".to_owned()));
+
+    home.sign_in(CORP, "first", IN_2020);
+    let page = console.look();
+    assert_eq!(
+        alert(&page),
+        Some(
+            "the single sign-on session of profile corp has expired or does not exist (the SSO token has expired and \
+             cannot be refreshed): run `aws sso login --profile corp`"
+        )
+    );
+
+    home.sign_in(CORP, "second", &soon);
+    assert_eq!(alert(&console.look()), None);
+    assert!(stub.asked_once().contains(&"ReceiveMessage KEY-second-ops".to_owned()));
+}

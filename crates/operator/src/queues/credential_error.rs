@@ -1,0 +1,204 @@
+//! Why the credentials of a profile cannot be loaded, and what to do about it.
+
+use std::error::Error;
+
+use aws_config::profile::{Profile, ProfileSet};
+use aws_sdk_sqs::config::http::HttpResponse;
+use aws_sdk_sqs::error::SdkError;
+use aws_sdk_sso::operation::get_role_credentials::GetRoleCredentialsError;
+use aws_sdk_sts::operation::assume_role::AssumeRoleError;
+
+use super::aws_error::describe;
+use super::profile::{Origin, Source, needs_code};
+use crate::terminal::escape::{escaped, shortened};
+
+/// Characters of a `credential_process`'s message that are shown.
+const MESSAGE_CHARACTERS_MAX: usize = 500;
+/// A word of at least this many characters may be a secret if its characters are those of one: AWS's secret keys have 40.
+const SECRET_CHARACTERS_MIN: usize = 32;
+const HIDDEN: &str = "[hidden]";
+
+/// The reason and the remedy in one sentence; `None` if the selected profile is not what failed, or only its keys did.
+/// `why` is the last cause of the error.
+pub(super) fn explain(profiles: &ProfileSet, error: &(dyn Error + 'static), why: &str) -> Option<String> {
+    let selected = profiles.selected_profile();
+    let origin = Origin::of_selected(profiles)?;
+    if let Some(refused) = caused_by::<SdkError<AssumeRoleError, HttpResponse>>(error) {
+        return Some(match origin.mfa_profile {
+            Some(asking) => needs_code(asking, selected),
+            None => {
+                let refused = escaped(&describe(refused));
+                format!("the role of profile {} cannot be assumed: {refused}", escaped(selected))
+            }
+        });
+    }
+    let name = escaped(origin.profile.name());
+    match origin.source {
+        Source::SingleSignOn => Some(single_sign_on(&name, error, why)),
+        Source::LoginSession => Some(format!(
+            "the login session of profile {name} has expired or does not exist ({}): run `aws login --profile {name}`",
+            escaped(why)
+        )),
+        Source::CredentialProcess => Some(credential_process(origin.profile, why)),
+        Source::Keys | Source::Other => None,
+    }
+}
+
+fn single_sign_on(name: &str, error: &(dyn Error + 'static), why: &str) -> String {
+    // What the files lack is said by the SDK as it is.
+    if let Some(wrong) = why.strip_prefix("ProfileFile provider could not be built: ") {
+        return format!("profile {name} cannot be used: {}", escaped(wrong));
+    }
+    match caused_by::<SdkError<GetRoleCredentialsError, HttpResponse>>(error) {
+        Some(refused @ SdkError::ServiceError(answer))
+            if !matches!(answer.err(), GetRoleCredentialsError::UnauthorizedException(_)) =>
+        {
+            format!(
+                "single sign-on gives profile {name} no credentials ({}): check its sso_account_id and sso_role_name",
+                escaped(&describe(refused))
+            )
+        }
+        Some(unanswered @ (SdkError::DispatchFailure(_) | SdkError::TimeoutError(_))) => format!(
+            "no connection to the single sign-on of profile {name} ({}): check the network and its sso_region",
+            escaped(&root(unanswered))
+        ),
+        _ => format!(
+            "the single sign-on session of profile {name} has expired or does not exist ({}): run `aws sso login \
+             --profile {name}`",
+            escaped(why)
+        ),
+    }
+}
+
+fn credential_process(profile: &Profile, why: &str) -> String {
+    let name = escaped(profile.name());
+    let words = why.strip_prefix("Error retrieving credentials: external process exited with code ");
+    let (status, said) = match words.and_then(|words| words.split_once(". Stderr:")) {
+        Some((status, stderr)) => (format!(" ({})", escaped(status)), stderr),
+        None => (String::new(), why),
+    };
+    let command = profile.get("credential_process").unwrap_or_default();
+    let said = without_secrets(said, command);
+    let said = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+    let said = match said.as_str() {
+        "" => "it wrote nothing to standard error".to_owned(),
+        said => shortened(&escaped(said), MESSAGE_CHARACTERS_MAX),
+    };
+    format!("the credential_process of profile {name} failed{status}: {said}")
+}
+
+/// Hides what may be a secret in a message: the command's arguments that are named as one, values that are named as
+/// one, and long words of the characters that keys and tokens have.
+fn without_secrets(message: &str, command: &str) -> String {
+    let mut shown = message.to_owned();
+    for secret in secret_arguments(command) {
+        shown = shown.replace(secret, HIDDEN);
+    }
+    let lines = shown.split_inclusive('\n').map(|line| {
+        let mut follows_name = false;
+        let words = line.split_inclusive(char::is_whitespace).map(|word| {
+            let value = word.trim_end();
+            let hidden = without_secret(value, follows_name);
+            follows_name = names_secret(value) && value.ends_with([':', '=']);
+            format!("{hidden}{}", &word[value.len()..])
+        });
+        words.collect::<String>()
+    });
+    lines.collect()
+}
+
+/// A word without the value that it names as a secret, or without itself if it may be one.
+fn without_secret(word: &str, follows_name: bool) -> String {
+    let is_token = |character: char| character.is_ascii_alphanumeric() || "+/=_-.".contains(character);
+    let longest = word.split(|character| !is_token(character)).map(str::len).max().unwrap_or_default();
+    let has = |is: fn(&char) -> bool| word.chars().any(|character| is(&character));
+    let is_long = longest >= SECRET_CHARACTERS_MIN
+        && has(char::is_ascii_digit)
+        && has(char::is_ascii_uppercase)
+        && has(char::is_ascii_lowercase);
+    let mut separators = word.match_indices([':', '=']).map(|(at, _)| at);
+    match separators.find(|at| names_secret(&word[..*at]) && at + 1 < word.len()) {
+        Some(at) => format!("{}{HIDDEN}", &word[..=at]),
+        None if (follows_name || is_long) && !word.is_empty() => HIDDEN.to_owned(),
+        None => word.to_owned(),
+    }
+}
+
+/// The arguments that belong to an option such as `--password`.
+fn secret_arguments(command: &str) -> Vec<&str> {
+    let mut secrets = Vec::new();
+    let mut follows_name = false;
+    for word in command.split_whitespace() {
+        let value = match word.split_once('=') {
+            Some((name, value)) if names_secret(name) => value,
+            _ if follows_name && !word.starts_with('-') => word,
+            _ => "",
+        };
+        secrets.push(value.trim_matches(['"', '\'']));
+        follows_name = word.starts_with('-') && names_secret(word) && !word.contains('=');
+    }
+    // The longest first: one may be a part of another.
+    secrets.retain(|secret| !secret.is_empty());
+    secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets
+}
+
+fn names_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["secret", "token", "passw", "passphrase", "apikey", "api-key", "api_key", "assertion", "cookie"]
+        .iter()
+        .any(|part| name.contains(part))
+        || name.trim_end_matches([':', '=']).ends_with("pin")
+}
+
+fn caused_by<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    error.downcast_ref().or_else(|| caused_by(error.source()?))
+}
+
+fn root(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_hidden_in_the_message_of_a_credential_process() {
+        for (message, command, shown) in [
+            (
+                "cannot reach https://idp.example.com/saml",
+                "helper",
+                "cannot reach https://idp.example.com/saml",
+            ),
+            ("no such user: ana", "helper --user ana", "no such user: ana"),
+            ("bad login: ana/hunter2", "helper --user ana --password hunter2", "bad login: ana/[hidden]"),
+            ("bad login: hunter2", "helper --password='hunter2' --mfa", "bad login: [hidden]"),
+            ("wrong pin 123456", "helper --pin 123456", "wrong pin [hidden]"),
+            ("AWS_SECRET_ACCESS_KEY=abc refused", "helper", "AWS_SECRET_ACCESS_KEY=[hidden] refused"),
+            (
+                "{\"SessionToken\": \"abc\", \"Version\": 1}",
+                "helper",
+                "{\"SessionToken\": [hidden] \"Version\": 1}",
+            ),
+            (
+                "GET https://idp.example.com/a?token=abc failed",
+                "helper",
+                "GET https://idp.example.com/a?token=[hidden] failed",
+            ),
+            ("token: abc\nnext: line", "helper", "token: [hidden]\nnext: line"),
+            (
+                "refused wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY by the server",
+                "helper",
+                "refused [hidden] by the server",
+            ),
+            (
+                "/usr/local/share/company-tools/bin/aws-login-helper: not found",
+                "x",
+                "/usr/local/share/company-tools/bin/aws-login-helper: not found",
+            ),
+        ] {
+            assert_eq!(without_secrets(message, command), shown, "{message}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The credentials of a connection. All its clients share them: a `credential_process` runs once, not once per client.
+//! They are loaded again shortly before they expire, from the AWS configuration files as they are then, so that a
+//! console goes on after a new login.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use aws_config::default_provider::credentials::DefaultCredentialsChain;
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
+use aws_config::identity::IdentityCache;
+use aws_config::meta::credentials::CredentialsProviderChain;
+use aws_config::profile::{ProfileFileCredentialsProvider, ProfileSet};
+use aws_config::provider_config::ProviderConfig;
+use aws_config::{Region, SdkConfig};
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
+use aws_runtime::env_config::file::EnvConfigFiles;
+use aws_sdk_sqs::config::{Credentials, SharedIdentityCache};
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Clock as _;
+use tokio::sync::{Mutex, OnceCell};
+
+use super::profile::{self, Origin};
+
+/// A `credential_process` may wait for a person: a touch, a password, a browser. The AWS CLI has no limit.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Keys in the files have no expiry, though a login tool may replace them at any time: they are read again this often.
+/// The SDK does so 10 s earlier.
+const KEYS_LIFETIME: Duration = Duration::from_secs(60);
+
+/// The credentials of a connection, and the cache of what was loaded.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SharedCredentials(Arc<OnceCell<(SharedCredentialsProvider, SharedIdentityCache)>>);
+
+impl SharedCredentials {
+    /// Adds them to the configuration of a client: those of the profile, or those that the AWS CLI would use without one.
+    pub(super) async fn add_to(&self, config: SdkConfig, profile: Option<&str>) -> SdkConfig {
+        let region = config.region().cloned();
+        let load = async || {
+            let provider = match profile {
+                Some(name) => SharedCredentialsProvider::new(ProfileCredentials::new(Some(name), region)),
+                None => SharedCredentialsProvider::new(default_chain(region).await),
+            };
+            (provider, IdentityCache::lazy().load_timeout(LOAD_TIMEOUT).build())
+        };
+        let (provider, cache) = self.0.get_or_init(load).await.clone();
+        config.into_builder().credentials_provider(provider).identity_cache(cache).build()
+    }
+}
+
+/// The SDK's own chain, but with profiles that are read again.
+async fn default_chain(region: Option<Region>) -> CredentialsProviderChain {
+    let config = provider_config(region.clone());
+    let others = DefaultCredentialsChain::builder().configure(config).region(region.clone()).build().await;
+    CredentialsProviderChain::first_try("Environment", EnvironmentVariableCredentialsProvider::new())
+        .or_else("Profile", ProfileCredentials::new(None, region))
+        .or_else("Default", others)
+}
+
+fn provider_config(region: Option<Region>) -> ProviderConfig {
+    ProviderConfig::without_region().with_region(region).with_http_client(redeliver_aws::http_client())
+}
+
+/// The credentials of a profile. The SDK's own provider reads the files once: here they are compared at each load.
+#[derive(Debug)]
+struct ProfileCredentials {
+    /// `None`: `AWS_PROFILE`, or else `default`.
+    name: Option<String>,
+    /// Of STS, for roles.
+    region: Option<Region>,
+    files: EnvConfigFiles,
+    /// It keeps what it needs to refresh a session, so it lives as long as the files say the same.
+    last: Mutex<Option<(ProfileSet, Arc<ProfileFileCredentialsProvider>)>>,
+}
+
+impl ProfileCredentials {
+    fn new(name: Option<&str>, region: Option<Region>) -> Self {
+        Self {
+            name: name.map(str::to_owned),
+            region,
+            files: EnvConfigFiles::default(),
+            last: Mutex::default(),
+        }
+    }
+
+    async fn load(&self) -> Result<Credentials, CredentialsError> {
+        let files = profile::read(&self.files, self.name.as_deref()).await;
+        let files = files.map_err(CredentialsError::invalid_configuration)?;
+        let has_keys = Origin::of_selected(&files).is_some_and(Origin::is_keys_alone);
+        let provider = self.provider(files).await;
+        let loaded = provider.provide_credentials().await;
+        match &loaded {
+            // The provider has no state that is worth keeping, and may not be asked a second time.
+            Err(error) if !matches!(error, CredentialsError::ProviderError(_)) => {
+                *self.last.lock().await = None
+            }
+            _ => {}
+        }
+        let mut credentials = loaded?;
+        if has_keys && credentials.expiry().is_none() {
+            *credentials.expiry_mut() = Some(SystemTime::from(SystemClock.now()) + KEYS_LIFETIME);
+        }
+        Ok(credentials)
+    }
+
+    async fn provider(&self, files: ProfileSet) -> Arc<ProfileFileCredentialsProvider> {
+        let mut last = self.last.lock().await;
+        if let Some((known, provider)) = &*last
+            && *known == files
+        {
+            return Arc::clone(provider);
+        }
+        let mut provider = ProfileFileCredentialsProvider::builder()
+            .configure(&provider_config(self.region.clone()))
+            .profile_files(self.files.clone());
+        if let Some(name) = &self.name {
+            provider = provider.profile_name(name);
+        }
+        let provider = Arc::new(provider.build());
+        *last = Some((files, Arc::clone(&provider)));
+        provider
+    }
+}
+
+impl ProvideCredentials for ProfileCredentials {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        future::ProvideCredentials::new(self.load())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use aws_runtime::env_config::file::EnvConfigFileKind;
+    use redeliver_dead_letters::files;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn keys_that_a_login_tool_replaces_in_the_file_are_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("credentials");
+        let write = |key: &str| {
+            let text = format!("[ops]\naws_access_key_id = {key}\naws_secret_access_key = s\n");
+            files::replace(&path, text.as_bytes()).unwrap();
+        };
+        let files = EnvConfigFiles::builder().with_file(EnvConfigFileKind::Credentials, &path).build();
+        let credentials = ProfileCredentials { files, ..ProfileCredentials::new(Some("ops"), None) };
+        let before = SystemTime::from(SystemClock.now());
+        for key in ["FIRST", "SECOND"] {
+            write(key);
+            let loaded = credentials.load().await.unwrap();
+            assert_eq!(loaded.access_key_id(), key);
+            // The SDK would keep keys without an expiry for 15 minutes.
+            let after = SystemTime::from(SystemClock.now());
+            assert!((before + KEYS_LIFETIME..=after + KEYS_LIFETIME).contains(&loaded.expiry().unwrap()));
+        }
+        // A file that is wrong for a moment is no reason to start again.
+        fs::remove_file(&path).unwrap();
+        credentials.load().await.unwrap_err();
+        credentials.load().await.unwrap_err();
+        write("THIRD");
+        assert_eq!(credentials.load().await.unwrap().access_key_id(), "THIRD");
+    }
+}
