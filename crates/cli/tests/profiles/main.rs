@@ -67,6 +67,11 @@ role_arn = arn:aws:iam::123456789012:role/admin
 source_profile = corp
 mfa_serial = arn:aws:iam::123456789012:mfa/ana
 region = eu-central-1
+[profile mfa-demanded]
+role_arn = arn:aws:iam::123456789012:role/forbidden
+source_profile = corp
+mfa_serial = arn:aws:iam::123456789012:mfa/ana
+region = eu-central-1
 ";
 
 /// A home with the configuration above.
@@ -166,12 +171,12 @@ fn the_profile_of_the_environment_is_one_with_single_sign_on_too() {
     let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     // An emulator on this machine would get its own credentials.
-    let command = |home: &Home| {
+    let send = |home: &Home, profile: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redeliver"));
-        command.args(SEND).env_clear().env("HOME", home.0.path()).env("AWS_PROFILE", "corp");
+        command.args(SEND).env_clear().env("HOME", home.0.path()).env("AWS_PROFILE", profile);
         command.env("AWS_ENDPOINT_URL", &stub.url).output().expect("the program starts")
     };
-    assert_eq!(command(&home).status.code(), Some(0));
+    assert_eq!(send(&home, "corp").status.code(), Some(0));
     assert_eq!(
         stub.asked(),
         [
@@ -180,8 +185,11 @@ fn the_profile_of_the_environment_is_one_with_single_sign_on_too() {
             "GetCallerIdentity KEY-token-ops"
         ]
     );
+    let demanded = stderr(&send(&home, "mfa-demanded"));
+    let start = "error: the role of profile mfa-demanded asks for MFA (mfa_serial), and redeliver cannot ask for a code: ";
+    assert!(demanded.starts_with(start), "{demanded}");
     home.sign_in(CORP, "token", IN_2020);
-    assert_eq!(stderr(&command(&home)), EXPIRED);
+    assert_eq!(stderr(&send(&home, "corp")), EXPIRED);
 }
 
 #[test]
