@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use redeliver_core::decide::backoff::bounds;
+use redeliver_core::decide::{CallOutcome, call_outcome};
+use redeliver_core::handler::{ErrorType, HandlerError};
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::policy::{Backoff, Jitter, Policy, PolicyError};
 
@@ -43,13 +45,8 @@ pub fn check_policy(path: &Path, text: &str) -> Checked {
     match Policy::from_json(text) {
         Ok(policy) => {
             remark_on_policy(path, &policy);
-            if let Some(Evidence { attempts_seconds, interval_seconds }) = Evidence::for_policy(&policy) {
-                stderr::remark(format_args!(
-                    "{}: {THIN_TRAFFIC}: with less than one message in {}, the attempts, which last about {}, are over before",
-                    path.display(),
-                    span(interval_seconds),
-                    span(attempts_seconds)
-                ));
+            if let Some(sentence) = thin_traffic(&policy) {
+                stderr::remark(format_args!("{}: {sentence}", path.display()));
             }
             Checked::whole(path, None::<String>)
         }
@@ -77,16 +74,50 @@ pub fn remark_on_policy(path: &Path, policy: &Policy) {
 /// (`core::decide::breaker`).
 const FIRST_FAILURES: u64 = 10;
 
-/// The cost of thin traffic for a policy: the half of a sentence that `check` and `simulate` have in common.
-pub const THIN_TRAFFIC: &str =
-    "500, timeouts and function errors spend attempts until the first calls of ten messages have failed";
+/// The cost of thin traffic for a policy: what `check` and `simulate` say after the names of the errors.
+pub const THIN_TRAFFIC: &str = "attempts until the first calls of ten messages have failed";
+
+/// The remedy against it.
+pub const THIN_TRAFFIC_REMEDY: &str = "plan more or longer retries, or name the error in opens_on";
+
+/// Errors that may be the message's own fault, unless a policy says otherwise.
+const FAULTS: [(ErrorType, &str); 3] = [
+    (ErrorType::HttpStatus(500), "500s"),
+    (ErrorType::Named("Http.Timeout"), "timeouts"),
+    (ErrorType::Named("Lambda.FunctionError"), "function errors"),
+];
+
+/// True if calls that fail with this error are evidence of an outage, and spend attempts until there is enough of it: the
+/// policy's lists can make it "not now" or permanent.
+#[must_use]
+pub fn needs_evidence(policy: &Policy, error_type: ErrorType) -> bool {
+    call_outcome(policy, &HandlerError::transient(error_type, "")) == CallOutcome::Fault
+}
+
+/// The remark on the traffic below which an outage is known too late.
+fn thin_traffic(policy: &Policy) -> Option<String> {
+    let Evidence { attempts_seconds, interval_seconds } = Evidence::for_policy(policy)?;
+    let faults = FAULTS.into_iter().filter(|(error_type, _)| needs_evidence(policy, error_type.clone()));
+    let names: Vec<_> = faults.map(|(_, name)| name).collect();
+    let (last, others) = names.split_last()?;
+    let names =
+        if others.is_empty() { (*last).to_owned() } else { format!("{} and {last}", others.join(", ")) };
+    (interval_seconds > 0).then(|| {
+        format!(
+            "{names} spend {THIN_TRAFFIC}: with less than one message in {}, the attempts, which last about {}, are over \
+             before; {THIN_TRAFFIC_REMEDY}",
+            span(interval_seconds),
+            span(attempts_seconds)
+        )
+    })
+}
 
 /// The time that a policy's attempts give the evidence of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// From the first call until the last retry, on average.
     pub attempts_seconds: u64,
-    /// With messages further apart the attempts are over before the evidence is there.
+    /// With messages further apart the attempts are over before the evidence is there; 0 if it is less than a second.
     pub interval_seconds: u64,
 }
 
@@ -192,6 +223,24 @@ mod tests {
             (evidence(r#"{"circuit_breaker":false}"#), evidence(r#"{"max_attempts":0}"#)),
             (None, None)
         );
+    }
+
+    #[test]
+    fn only_errors_that_spend_attempts_are_named_with_what_to_do() {
+        let remark = |policy| thin_traffic(&Policy::from_json(policy).unwrap());
+        assert_eq!(
+            remark("{}").unwrap(),
+            "500s, timeouts and function errors spend attempts until the first calls of ten messages have failed: with less \
+             than one message in 3m 45s, the attempts, which last about 37m 30s, are over before; plan more or longer retries, \
+             or name the error in opens_on"
+        );
+        let beginning = |policy| remark(policy).unwrap().split_once(" spend").unwrap().0.to_owned();
+        assert_eq!(beginning(r#"{"non_retryable":["HttpStatus.5*"]}"#), "timeouts and function errors");
+        assert_eq!(beginning(r#"{"retryable":["HttpStatus.*"]}"#), "500s");
+        let not_now =
+            r#"{"circuit_breaker":{"opens_on":["HttpStatus.500","Http.Timeout","Lambda.FunctionError"]}}"#;
+        let quick = r#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":4,"jitter":"none"}}"#;
+        assert_eq!((remark(not_now), remark(quick)), (None, None), "errors; no \"in 0s\"");
     }
 
     #[test]

@@ -77,3 +77,24 @@ fn check_and_simulate_warn_of_a_policy_that_never_retries() {
         assert_eq!((output.status.code(), stderr(&output)), (Some(0), warning.clone()));
     }
 }
+
+/// Both say the same of thin traffic, and neither of errors that the policy's lists take out of it.
+#[test]
+fn check_and_simulate_warn_of_thin_traffic_with_what_to_do() {
+    let remedy = "; plan more or longer retries, or name the error in opens_on\n";
+    let stated = |policy: &[u8]| {
+        let policy = Scratch::new("thin.json", policy);
+        let checked = stderr(&redeliver(&["check", "--policy", policy.name()]));
+        let thin = ["--messages", "10", "--outage", "12h", "--status", "500"];
+        let planned = stderr(&redeliver(&[&["simulate", "--policy", policy.name()], &thin[..]].concat()));
+        [checked, planned]
+    };
+    for warning in stated(b"{}") {
+        assert!(warning.contains("spend") && warning.ends_with(remedy), "{warning}");
+    }
+    let opens_on = r#"["HttpStatus.500","Http.Timeout","Lambda.FunctionError"]"#;
+    let not_now = format!(r#"{{"circuit_breaker":{{"opens_on":{opens_on}}}}}"#);
+    for warning in stated(not_now.as_bytes()) {
+        assert!(!warning.contains("spend"), "{warning}");
+    }
+}

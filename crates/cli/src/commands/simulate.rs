@@ -15,7 +15,9 @@ pub use arguments::Arguments;
 use arguments::names_of;
 use picture::Picture;
 use plot::POLICIES_MAX;
-use redeliver_operator::check::{Evidence, THIN_TRAFFIC, remark_on_policy};
+use redeliver_operator::check::{
+    Evidence, THIN_TRAFFIC, THIN_TRAFFIC_REMEDY, needs_evidence, remark_on_policy,
+};
 use redeliver_operator::files::{FileError, read_policy, read_text};
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::{counted, grouped, span};
@@ -95,11 +97,15 @@ fn remark_on_thin_traffic(name: &str, policy: &Policy, scenario: &Scenario) {
 fn thin_traffic(policy: &Policy, scenario: &Scenario) -> Option<String> {
     let Evidence { attempts_seconds, interval_seconds } = Evidence::for_policy(policy)?;
     let outage = scenario.fault.outage_seconds()?;
+    if !needs_evidence(policy, scenario.failed_call.error_type()) {
+        return None;
+    }
     let interval = scenario.over.as_secs() / scenario.messages;
     (interval > interval_seconds && outage > attempts_seconds).then(|| {
         format!(
-            "{THIN_TRAFFIC}: at one message in {} the attempts, which last about {}, are over before, and an outage of {} with \
-             such errors kills messages",
+            "{} spends {THIN_TRAFFIC}: at one message in {} the attempts, which last about {}, are over before, and an outage \
+             of {} kills messages; {THIN_TRAFFIC_REMEDY}",
+            scenario.failed_call,
             span(interval),
             span(attempts_seconds),
             span(outage)
@@ -130,7 +136,7 @@ fn print(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode, Failure
 mod tests {
     use std::time::Duration;
 
-    use redeliver_sim::planner::TargetFault;
+    use redeliver_sim::planner::{FailedCall, TargetFault};
 
     use super::*;
 
@@ -149,21 +155,34 @@ mod tests {
 
     #[test]
     fn attempts_that_are_over_before_the_outage_is_known_are_warned_of() {
-        let sentence = |messages, outage: u64| {
+        let sentence = |policy, failed_call, messages, outage: u64| {
             let outage = Duration::from_secs(outage);
             let scenario = Scenario {
                 messages,
                 fault: TargetFault::Outage(outage),
+                failed_call,
                 over: outage,
                 ..Scenario::default()
             };
-            thin_traffic(&Policy::default(), &scenario)
+            thin_traffic(&Policy::from_json(policy).unwrap(), &scenario)
         };
+        let fault = FailedCall::Status(500);
         assert_eq!(
-            sentence(72, 43_200).unwrap(),
-            "500, timeouts and function errors spend attempts until the first calls of ten messages have failed: at one message \
-             in 10m the attempts, which last about 37m 30s, are over before, and an outage of 12h with such errors kills messages"
+            sentence("{}", fault, 72, 43_200).unwrap(),
+            "HttpStatus.500 spends attempts until the first calls of ten messages have failed: at one message in 10m the \
+             attempts, which last about 37m 30s, are over before, and an outage of 12h kills messages; plan more or longer \
+             retries, or name the error in opens_on"
         );
-        assert_eq!((sentence(300, 43_200), sentence(2, 1800)), (None, None), "often enough; short enough");
+        assert!(sentence("{}", FailedCall::Hang, 72, 43_200).unwrap().starts_with("Http.Timeout spends "));
+        let enough = [(300, 43_200), (2, 1800)];
+        assert_eq!(enough.map(|(messages, outage)| sentence("{}", fault, messages, outage)), [None, None]);
+        for policy in [
+            r#"{"circuit_breaker":{"opens_on":["HttpStatus.500"]}}"#,
+            r#"{"non_retryable":["HttpStatus.500"]}"#,
+            r#"{"retryable":["HttpStatus.503"]}"#,
+        ] {
+            assert_eq!(sentence(policy, fault, 72, 43_200), None, "{policy}");
+        }
+        assert_eq!(sentence("{}", FailedCall::Status(503), 72, 43_200), None, "it spends none");
     }
 }

@@ -97,7 +97,7 @@ pub enum FailedCall {
 pub const TARGET_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl FailedCall {
-    pub(super) fn error_type(self) -> ErrorType {
+    pub fn error_type(self) -> ErrorType {
         match self {
             Self::Status(status) => ErrorType::HttpStatus(status),
             Self::Hang => "Http.Timeout".into(),
