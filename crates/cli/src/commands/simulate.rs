@@ -6,9 +6,9 @@ mod picture;
 mod plot;
 mod tables;
 
-use redeliver_core::policy::Policy;
+use redeliver_core::policy::{Globs, Policy};
 use redeliver_sim::cost::Prices;
-use redeliver_sim::planner::{Forecast, Scenario};
+use redeliver_sim::planner::{FailedCall, Forecast, Scenario};
 
 use crate::commands::run_args::progress_bar;
 pub use arguments::Arguments;
@@ -43,13 +43,17 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
     }
     let policies: Result<Vec<_>, _> =
         files.iter().map(|path| read_policy(*path, arguments.strategy.definition())).collect();
+    let policies = policies?;
     let scenario = arguments.scenario()?;
+    for policy in &policies {
+        check_status(policy, scenario.failed_call)?;
+    }
     let runs = files.len() + arguments.compare_plain.len();
     remark_on_capacity(&scenario);
     let bar = progress_bar(scenario.messages * runs as u64);
     let mut forecast =
         Forecast::new(scenario, arguments.retention().as_secs(), arguments.architecture, prices);
-    for ((path, policy), name) in files.iter().zip(policies?).zip(names_of(&files)) {
+    for ((path, policy), name) in files.iter().zip(policies).zip(names_of(&files)) {
         if let Some(path) = path {
             remark_on_policy(path, &policy);
         }
@@ -63,6 +67,21 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
     }
     bar.finish_and_clear();
     Ok(forecast)
+}
+
+/// Refuses a status that the deployed target would give up at once: the simulated one knows no permanent errors.
+fn check_status(policy: &Policy, failed_call: FailedCall) -> Result<(), UsageError> {
+    let error_type = failed_call.error_type();
+    let has = |globs: &Option<Globs>| globs.as_ref().is_some_and(|globs| globs.matches(&error_type.name()));
+    let is_retried = has(&policy.retryable) && !has(&policy.non_retryable);
+    let FailedCall::Status(status) = failed_call else { return Ok(()) };
+    if is_retried || !failed_call.is_permanent() {
+        return Ok(());
+    }
+    Err(UsageError::new(format!(
+        "--status {status}: an HTTP target gives up such messages at once (NON_RETRYABLE_ERROR), in an outage or not; to \
+         have them retried, name \"{failed_call}\" in the list retryable of each policy"
+    )))
 }
 
 /// The lowest rate of an environment's circuit breaker: one call in 20 s (`RATE_MIN` in core/src/decide/breaker/rate.rs).
@@ -136,7 +155,7 @@ fn print(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode, Failure
 mod tests {
     use std::time::Duration;
 
-    use redeliver_sim::planner::{FailedCall, TargetFault};
+    use redeliver_sim::planner::TargetFault;
 
     use super::*;
 
@@ -184,5 +203,26 @@ mod tests {
             assert_eq!(sentence(policy, fault, 72, 43_200), None, "{policy}");
         }
         assert_eq!(sentence("{}", FailedCall::Status(503), 72, 43_200), None, "it spends none");
+    }
+
+    /// A plan would otherwise show retries that the deployed target never makes.
+    #[test]
+    fn a_status_that_is_given_up_at_once_is_refused_unless_the_policy_retries_it() {
+        let refusal = |policy, status| {
+            let policy = Policy::from_json(policy).unwrap();
+            check_status(&policy, FailedCall::Status(status)).map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            refusal("{}", 422).unwrap_err(),
+            "--status 422: an HTTP target gives up such messages at once (NON_RETRYABLE_ERROR), in an outage or not; to \
+             have them retried, name \"HttpStatus.422\" in the list retryable of each policy"
+        );
+        for status in [300, 404, 408, 409, 429, 500] {
+            assert_eq!(refusal("{}", status), Ok(()), "{status}");
+        }
+        assert_eq!(refusal(r#"{"retryable":["HttpStatus.4*"]}"#, 422), Ok(()));
+        assert!(refusal(r#"{"retryable":["HttpStatus.5*"]}"#, 422).is_err());
+        let both = r#"{"retryable":["HttpStatus.*"],"non_retryable":["HttpStatus.422"]}"#;
+        assert!(refusal(both, 422).is_err());
     }
 }

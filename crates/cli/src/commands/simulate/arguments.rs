@@ -101,7 +101,8 @@ pub struct Arguments {
     /// The target is up, and each call fails with this chance, 0 to 1
     #[arg(long, value_name = "P", value_parser = probability)]
     pub failure_rate: Option<f64>,
-    /// HTTP status of the calls that fail, in outages, flaps and by chance; it counts as one that may pass
+    /// HTTP status of the calls that fail, in outages, flaps and by chance. One that an HTTP target gives up at once, such as
+    /// 400, is refused, unless the policy's `retryable` names it
     #[arg(long, value_name = "N", default_value_t = 503, value_parser = number(300..=599_u16))]
     pub status: u16,
     /// Calls that fail hang until the target's timeout of 30 s instead
