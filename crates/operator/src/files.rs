@@ -33,8 +33,10 @@ pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
 }
 
 pub fn unreadable(path: &Path, error: &io::Error) -> FileError {
-    // A command that reads archives does not look for a file of that name.
-    let hint = if path.starts_with("s3:/") {
+    // A command that reads archives, or messages from standard input, does not look for a file of that name.
+    let hint = if path == Path::new("-") {
+        "; only messages are read from standard input: name a file"
+    } else if path.starts_with("s3:/") {
         "; this command does not read an archive: write its dead letters to a file with `redeliver audit s3://… --save FILE`"
     } else {
         ""

@@ -78,6 +78,15 @@ fn check_and_simulate_warn_of_a_policy_that_never_retries() {
     }
 }
 
+#[test]
+fn check_says_that_a_policy_is_not_read_from_standard_input() {
+    let output = with_input(&["check", "--policy", "-"], b"{}");
+    let refusal = "-: cannot be read: No such file or directory (os error 2); only messages are read from standard input: \
+                   name a file\n";
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).ends_with(refusal), "{}", stderr(&output));
+}
+
 /// Both say the same of thin traffic, and neither of errors that the policy's lists take out of it.
 #[test]
 fn check_and_simulate_warn_of_thin_traffic_with_what_to_do() {
