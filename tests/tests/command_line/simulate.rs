@@ -66,9 +66,9 @@ fn plain_sqs_stands_beside_the_policies() {
     assert_eq!((&measured["processed"], &measured["wasted"]["while_down"]), (&600.into(), &1283.into()));
     assert_eq!(measured["drain_seconds"], 180);
     let tables = String::from_utf8(simulate(&policy, &plain).stdout).unwrap();
-    let sentence = "\nSQS 180s,5 is enough here: it loses nothing, costs ";
+    let sentence = "\nSQS 3m,5 is enough here: it loses nothing, costs ";
     assert!(tables.contains(sentence), "{tables}");
-    assert!(picture.text().contains("Load on the target: SQS 180s,5"));
+    assert!(picture.text().contains("Load on the target: SQS 3m,5"));
     let ordered = ["simulate", "--strategy", "ordered", "--groups", "2", "--compare-plain", "180s,5"];
     assert_eq!(redeliver(&ordered).status.code(), Some(2));
 }

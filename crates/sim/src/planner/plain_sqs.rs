@@ -1,7 +1,6 @@
 //! Plain SQS, to compare with: a source queue with a visibility timeout, a `maxReceiveCount` and a dead-letter queue, and
 //! a function that calls the target for each record of its batch and answers with partial batch responses.
 
-use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -26,13 +25,6 @@ pub struct PlainSqs {
     pub visibility: VisibilitySeconds,
     /// `maxReceiveCount`.
     pub receives: u16,
-}
-
-/// Its name in tables and pictures.
-impl Display for PlainSqs {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        write!(formatter, "SQS {}s,{}", self.visibility.get(), self.receives)
-    }
 }
 
 impl PlainSqs {

@@ -16,7 +16,7 @@ use redeliver_sim::planner::{
 
 use crate::commands::run_args::{probability, strategies};
 use redeliver_operator::terminal::output::Printing;
-use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, counted, number, seconds};
+use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, counted, number, seconds, span};
 use redeliver_operator::{Failure, UsageError};
 
 /// The default of `--over` with `--flap`.
@@ -250,6 +250,11 @@ impl Arguments {
     }
 }
 
+/// The name of a plain queue in tables and pictures.
+pub(super) fn name_of_plain(PlainSqs { visibility, receives }: PlainSqs) -> String {
+    format!("SQS {},{receives}", span(visibility.get().into()))
+}
+
 /// The names of policies: their file names without extension, with as many folders as distinguish them.
 pub(super) fn names_of(paths: &[Option<&Path>]) -> Vec<String> {
     let paths: Vec<_> =
@@ -274,7 +279,8 @@ mod tests {
         assert_eq!(seconds(RETENTION)("15d").unwrap_err(), "whole seconds from 1m to 14d");
         assert_eq!(flap("20s").unwrap_err(), "two spans with a comma between them, such as 20s,20s");
         assert_eq!(flap("0s,20s").unwrap_err(), "whole seconds from 1s to 30d");
-        assert_eq!(plain_sqs("180s,5").map(|plain| plain.to_string()), Ok("SQS 180s,5".to_owned()));
+        assert_eq!(plain_sqs("90s,5").map(name_of_plain), Ok("SQS 1m 30s,5".to_owned()));
+        assert_eq!(plain_sqs("12h,100").map(name_of_plain), Ok("SQS 12h,100".to_owned()));
         assert_eq!(plain_sqs("30s,5").unwrap_err(), "whole seconds from 1m to 12h");
         assert!(plain_sqs("180s").unwrap_err().starts_with("a visibility timeout, a comma"));
     }

@@ -19,7 +19,8 @@ use redeliver_operator::terminal::escape::escaped;
 use redeliver_operator::terminal::units::{counted, float, grouped, span};
 pub(super) use section::Section;
 use section::{
-    CERTAIN, after_the_return, by_policy, dollars, percent, rounded, rounded_span, row, side_by_side,
+    CERTAIN, after_the_return, by_policy, dollars, drain_time, percent, rounded, rounded_span, row,
+    side_by_side,
 };
 
 /// This many first attempts have a row each; of the others only the last one.
@@ -143,7 +144,7 @@ fn comparison(forecast: &Forecast) -> Section {
             grouped(measured.unprocessed()),
             grouped(measured.calls),
             grouped(measured.after_return.peak_per_second),
-            span(measured.drain_seconds),
+            drain_time(measured),
             dollars(policy.outcome.per_million.total_dollars),
         ]
     });
@@ -280,7 +281,7 @@ fn load(forecast: &Forecast) -> Section {
         *is_always_shown || measured().any(|measured| value(measured) > 0)
     });
     rows.extend(shown.map(|(name, _, value)| count(name, &value)));
-    rows.push(row(drain, forecast, |policy| span(policy.outcome.measured.drain_seconds)));
+    rows.push(row(drain, forecast, |policy| drain_time(&policy.outcome.measured)));
     let note = bottlenecks(forecast);
     Section { note, ..by_policy("Load on the target, measured", "", forecast, rows) }
 }
@@ -364,7 +365,7 @@ fn changes(forecast: &Forecast) -> Section {
         ("calls of the target", |outcome| grouped(outcome.measured.calls)),
         ("  wasted", |outcome| grouped(outcome.measured.wasted.total())),
         (busiest, |outcome| grouped(outcome.measured.after_return.peak_per_second)),
-        (drain, |outcome| span(outcome.measured.drain_seconds)),
+        (drain, |outcome| drain_time(&outcome.measured)),
         ("a million such messages cost", |outcome| dollars(outcome.per_million.total_dollars)),
     ];
     let rows = values.into_iter().map(|(name, value)| {

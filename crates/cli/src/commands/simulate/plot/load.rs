@@ -5,6 +5,7 @@ use std::ops::Range;
 use maud::html;
 use redeliver_sim::planner::{Forecast, Groups, Load, PolicyForecast};
 
+use super::super::arguments::name_of_plain;
 use super::axis::{COLUMNS, column_seconds, outline, time};
 use redeliver_operator::markup::chart::{Axis, Figure, Key, Plot};
 use redeliver_operator::terminal::units::{float, span};
@@ -80,7 +81,7 @@ pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
     let of_policies =
         policies.iter().zip(own()).map(|(policy, load)| figure(&policy.name, load, without(policy)));
     let of_plain = forecast.plain_sqs.iter().zip(plain());
-    let of_plain = of_plain.map(|(one, load)| figure(&one.plain.to_string(), load, None));
+    let of_plain = of_plain.map(|(one, load)| figure(&name_of_plain(one.plain), load, None));
     of_policies.chain(of_plain).collect()
 }
 

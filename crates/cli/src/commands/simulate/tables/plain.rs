@@ -4,15 +4,16 @@ use std::cmp::Ordering;
 
 use redeliver_sim::planner::{Delays, Forecast, Outcome, PlainForecast, PolicyForecast};
 
+use super::super::arguments::name_of_plain;
 use super::best_first;
-use super::section::{Section, dollars, rounded_span};
+use super::section::{Section, dollars, drain_time, rounded_span};
 use redeliver_operator::terminal::escape::escaped;
-use redeliver_operator::terminal::units::{grouped, span};
+use redeliver_operator::terminal::units::{counted, grouped, span};
 
 /// A row for each policy and each plain queue; `None` if there is no plain queue.
 pub(super) fn section(forecast: &Forecast) -> Option<Section> {
     let policies = forecast.policies.iter().map(|policy| row(escaped(&policy.name), &policy.outcome));
-    let plain = forecast.plain_sqs.iter().map(|plain| row(plain.plain.to_string(), &plain.outcome));
+    let plain = forecast.plain_sqs.iter().map(|plain| row(name_of_plain(plain.plain), &plain.outcome));
     let rows = policies.chain(plain).collect();
     let columns = ["", "dead", "wasted", "done after", "dollars a million", "median", "p90", "p99"];
     let best = *best_first(forecast).first()?;
@@ -31,22 +32,28 @@ fn row(name: String, outcome: &Outcome) -> Vec<String> {
     let delays = measured.delay_seconds.map(|Delays { p50, p90, p99, .. }| [p50, p90, p99]);
     let delays = delays.map_or([(); 3].map(|()| "–".to_owned()), |each| each.map(rounded_span));
     let [dead, wasted] = [measured.dead_lettered.values().sum(), measured.wasted.total()].map(grouped);
-    let done = span(measured.drain_seconds);
+    let done = drain_time(measured);
     let price = dollars(outcome.per_million.total_dollars);
     [name, dead, wasted, done, price].into_iter().chain(delays).collect()
 }
 
-/// The comparison of a plain queue with a policy: it is enough if it leaves no more messages unprocessed.
+/// The comparison of a plain queue with a policy: it is enough if it processes all messages.
 fn sentence(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     let [own, other] = [&policy.outcome, &plain.outcome];
     let [kept, lost] = [own, other].map(|outcome| outcome.measured.unprocessed());
-    let (name, policy) = (plain.plain, escaped(&policy.name));
-    if lost > kept {
-        let [kept, lost, sent] = [kept, lost, other.measured.sent].map(grouped);
-        return format!(
-            "{name} is not enough here: it does not process {lost} of {sent} messages; {policy} does not process {kept}."
-        );
-    }
+    let (name, policy, sent) = (name_of_plain(plain.plain), escaped(&policy.name), other.measured.sent);
+    let of_all = format!("{} of {}", grouped(lost), counted(sent, "message"));
+    let result = match lost.cmp(&kept) {
+        Ordering::Greater => {
+            let kept = grouped(kept);
+            return format!(
+                "{name} is not enough here: it does not process {of_all}; {policy} does not process {kept}."
+            );
+        }
+        _ if lost == 0 => format!("{name} is enough here: it loses nothing,"),
+        Ordering::Equal => format!("{name} loses as many here, {of_all}: it"),
+        Ordering::Less => format!("{name} loses fewer here, {of_all}, and {policy} {}: it", grouped(kept)),
+    };
     let price = other.per_million.total_dollars - own.per_million.total_dollars;
     let price = format!("{} {}", dollars(price.abs()), if price < 0.0 { "less" } else { "more" });
     let difference = |[own, other]: [u64; 2], shown: fn(u64) -> String, [more, less, same]: [&str; 3]| {
@@ -58,14 +65,16 @@ fn sentence(policy: &PolicyForecast, plain: &PlainForecast) -> String {
         }
     };
     let wasted = [own, other].map(|outcome| outcome.measured.wasted.total());
+    let wasted = difference(wasted, grouped, ["more", "fewer", "as many"]);
+    let wasted = format!("wastes {wasted} calls of the target");
+    let costs = format!("{result} costs {price} a million than {policy}");
+    // When the last message died is no gain.
+    if [own, other].iter().any(|outcome| outcome.measured.processed == 0) {
+        return format!("{costs} and {wasted}.");
+    }
     let done = [own, other].map(|outcome| outcome.measured.drain_seconds);
-    let result = if lost == 0 { "loses nothing" } else { "loses no more" };
-    format!(
-        "{name} is enough here: it {result}, costs {price} a million than {policy}, wastes {} calls of the target, and is \
-         done {}.",
-        difference(wasted, grouped, ["more", "fewer", "as many"]),
-        difference(done, span, ["later", "sooner", "as soon"]),
-    )
+    let done = difference(done, span, ["later", "sooner", "as soon"]);
+    format!("{costs}, {wasted}, and is done {done}.")
 }
 
 #[cfg(test)]
@@ -79,50 +88,65 @@ mod tests {
 
     use super::*;
 
-    /// The sentences about plain SQS beside twenty retries within twenty minutes, in an outage of this length.
-    fn note(outage: u64) -> Vec<String> {
+    /// The table of twenty retries within twenty minutes and of two plain queues, in an outage of this length.
+    fn table(outage: u64, over: u64) -> Section {
         let policy = r#"{"max_attempts":20,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
-        let outage = Duration::from_secs(outage);
-        let scenario = Scenario {
-            messages: 60,
-            fault: TargetFault::Outage(outage),
-            over: outage,
-            ..Scenario::default()
-        };
+        let [outage, over] = [outage, over].map(Duration::from_secs);
+        let fault = TargetFault::Outage(outage);
+        let scenario = Scenario { messages: 60, fault, over, ..Scenario::default() };
         let mut forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::list());
         forecast.measure("retries".to_owned(), &Policy::from_json(policy).unwrap(), &|_| {}).unwrap();
-        for (visibility, receives) in [(180, 2), (900, 100)] {
+        for (visibility, receives) in [(180, 2), (43_200, 100)] {
             let visibility = VisibilitySeconds::new(visibility).unwrap();
             forecast.measure_plain(PlainSqs { visibility, receives }, &|_| {}).unwrap();
         }
         let section = section(&forecast).unwrap();
         assert_eq!(
             section.rows.iter().map(|row| &row[0]).collect::<Vec<_>>(),
-            ["retries", "SQS 180s,2", "SQS 900s,100"]
+            ["retries", "SQS 3m,2", "SQS 12h,100"]
         );
-        section.note.unwrap().lines().map(str::to_owned).collect()
+        section
+    }
+
+    fn note(outage: u64, over: u64) -> Vec<String> {
+        table(outage, over).note.unwrap().lines().map(str::to_owned).collect()
     }
 
     #[test]
-    fn plain_sqs_is_enough_if_it_loses_no_more() {
+    fn plain_sqs_is_enough_if_it_loses_nothing() {
         assert_eq!(
-            note(60),
+            note(60, 60),
             [
-                "SQS 180s,2 is enough here: it loses nothing, costs $0.56 less a million than retries, wastes as many calls of the \
+                "SQS 3m,2 is enough here: it loses nothing, costs $0.56 less a million than retries, wastes as many calls of the \
                  target, and is done 1m 58s later.",
-                "SQS 900s,100 is enough here: it loses nothing, costs $0.55 less a million than retries, wastes as many calls of \
-                 the target, and is done 13m 58s later."
+                "SQS 12h,100 is enough here: it loses nothing, costs $0.55 less a million than retries, wastes as many calls of \
+                 the target, and is done 11h 58m 58s later."
             ]
         );
     }
 
     #[test]
     fn plain_sqs_that_loses_more_is_not_enough() {
-        let [few, many] = &note(900)[..] else { panic!("a sentence each") };
+        let [few, many] = &note(900, 900)[..] else { panic!("a sentence each") };
         assert_eq!(
             few,
-            "SQS 180s,2 is not enough here: it does not process 49 of 60 messages; retries does not process 0."
+            "SQS 3m,2 is not enough here: it does not process 49 of 60 messages; retries does not process 0."
         );
-        assert!(many.starts_with("SQS 900s,100 is enough here: it loses nothing, costs "), "{many}");
+        assert!(many.starts_with("SQS 12h,100 is enough here: it loses nothing, costs "), "{many}");
+    }
+
+    /// A team would otherwise take a queue that loses everything, since it does so sooner.
+    #[test]
+    fn plain_sqs_that_loses_as_many_is_not_enough_and_is_never_done() {
+        let table = table(7200, 60);
+        assert_eq!(table.rows.iter().map(|row| &*row[3]).collect::<Vec<_>>(), ["–", "–", "10h 0m 59s"]);
+        let note = table.note.unwrap();
+        assert_eq!(
+            note.lines().next(),
+            Some(
+                "SQS 3m,2 loses as many here, 60 of 60 messages: it costs $46.81 less a million than retries and wastes 1,140 \
+                 fewer calls of the target."
+            )
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::iter::once;
 
-use redeliver_sim::planner::{Forecast, PolicyForecast, TargetFault};
+use redeliver_sim::planner::{Forecast, Measurements, PolicyForecast, TargetFault};
 
 use redeliver_operator::terminal::escape::escaped;
 use redeliver_operator::terminal::units::{grouped, span};
@@ -90,6 +90,11 @@ pub(super) fn rounded(number: f64) -> String {
 
 pub(super) fn rounded_span(seconds: f64) -> String {
     span(whole(seconds))
+}
+
+/// The time to drain. Nothing drains if nothing was processed, whenever the last message died.
+pub(super) fn drain_time(measured: &Measurements) -> String {
+    if measured.processed == 0 { "–".to_owned() } else { span(measured.drain_seconds) }
 }
 
 fn whole(number: f64) -> u64 {
