@@ -313,6 +313,22 @@ fn a_flow_too_small_for_the_circuit_breaker_is_told_so() {
     assert!(!by_chance.contains("return"), "{by_chance}");
 }
 
+/// The line of an outage of 30 days at the mark of 24 hours would show chances that the policy does not have.
+#[test]
+fn the_picture_has_the_scenarios_outage_at_its_own_length() {
+    let policy = Scratch::new("simulate-long.json", FIXED);
+    let picture = Scratch::new("simulate-long.svg", b"");
+    let drawn = |outage: &str| {
+        let arguments = ["--messages", "10", "--over", "1m", "--outage", outage, "--plot", picture.name()];
+        simulate(&policy, &arguments);
+        let text = picture.text();
+        [">24 h<", ">7 d<", ">30 d<", ">the outage of the scenario<"].map(|words| text.contains(words))
+    };
+    assert_eq!(drawn("30d"), [true; 4]);
+    assert_eq!(drawn("10m"), [true, false, false, true]);
+    assert_eq!(drawn("10s"), [true, false, false, false], "the axis begins at a minute");
+}
+
 #[test]
 fn what_goes_beyond_the_targets_capacity_is_wasted_and_comes_again() {
     let policy = Scratch::new("simulate-capacity.json", FIXED);

@@ -9,19 +9,25 @@ use redeliver_operator::terminal::units::float;
 
 const HEIGHT: f64 = 180.0;
 const POINTS: u64 = 120;
-/// 1 minute to 24 hours, on a logarithmic scale.
-const MARKS: [(f64, &str); 6] = [
+/// 1 minute to 30 days, the longest outage of a scenario, on a logarithmic scale.
+const MARKS: [(f64, &str); 8] = [
     (60.0, "1 min"),
     (300.0, "5 min"),
     (1200.0, "20 min"),
     (3600.0, "1 h"),
     (14_400.0, "4 h"),
     (86_400.0, "24 h"),
+    (604_800.0, "7 d"),
+    (2_592_000.0, "30 d"),
 ];
+/// The axis ends here, or with the scenario's outage if that is longer.
+const END_SECONDS: u64 = 86_400;
 
 pub(super) fn figure(forecast: &Forecast) -> Figure {
-    let marks = MARKS.map(|(seconds, words)| (seconds.ln(), words.to_owned())).to_vec();
-    let [from, to] = [MARKS[0], MARKS[MARKS.len() - 1]].map(|(seconds, _)| seconds.ln());
+    let outage = forecast.scenario.fault.outage_seconds();
+    let [from, to] = [MARKS[0].0, float(outage.unwrap_or(0).max(END_SECONDS))].map(f64::ln);
+    let marks = MARKS.into_iter().map(|(seconds, words)| (seconds.ln(), words.to_owned()));
+    let marks = marks.filter(|(at, _)| *at <= to).collect();
     let x = Axis { from, to, marks, has_lines: true };
     let percents = [0_u8, 20, 40, 60, 80, 100].map(|mark| (f64::from(mark), mark.to_string()));
     let plot = Plot {
@@ -29,8 +35,7 @@ pub(super) fn figure(forecast: &Forecast) -> Figure {
         y: Axis { from: 0.0, to: 104.0, marks: percents.to_vec(), has_lines: true },
         height: HEIGHT,
     };
-    let outage =
-        forecast.scenario.fault.outage_seconds().map(|seconds| float(seconds.max(1)).ln().clamp(from, to));
+    let outage = outage.map(|seconds| float(seconds.max(1)).ln()).filter(|at| *at >= from);
     let places: Vec<_> =
         (0..=POINTS).map(|point| from + (to - from) * float(point) / float(POINTS)).collect();
     let mut legend = vec![
@@ -62,7 +67,7 @@ pub(super) fn figure(forecast: &Forecast) -> Figure {
     plot.figure("Chance that a message survives an outage", "in %", &drawn, "length of the outage", &legend)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 minute to 24 hours")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 minute to 30 days")]
 fn seconds(length: f64) -> u64 {
     length.round() as u64
 }
