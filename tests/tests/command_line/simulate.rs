@@ -329,6 +329,41 @@ fn the_picture_has_the_scenarios_outage_at_its_own_length() {
     assert_eq!(drawn("10s"), [true, false, false, false], "the axis begins at a minute");
 }
 
+/// Each kind of death has another remedy: more retries do not help a message that was held for too long.
+#[test]
+fn the_first_line_names_the_remedy_for_most_deaths() {
+    for (policy, more, advice) in [
+        (
+            r#"{"circuit_breaker":{"hold_seconds_max":3600}}"#,
+            &["--outage", "6h"][..],
+            "This policy does not process 10 of 10 messages: raise hold_seconds_max.",
+        ),
+        (
+            r#"{"circuit_breaker":false,"non_retryable":["HttpStatus.500"]}"#,
+            &["--outage", "1h", "--status", "500"],
+            "This policy does not process 10 of 10 messages: look at its lists retryable and non_retryable.",
+        ),
+        (
+            r#"{"circuit_breaker":false,"max_age_seconds":600}"#,
+            &["--outage", "1h"],
+            "This policy does not process 10 of 10 messages: raise max_age_seconds.",
+        ),
+        (
+            r#"{"circuit_breaker":false,"max_attempts":1}"#,
+            &["--outage", "1h"],
+            "This policy does not process 10 of 10 messages: plan more or longer retries.",
+        ),
+    ] {
+        let policy = Scratch::new("simulate-advice.json", policy.as_bytes());
+        let arguments = [&["--messages", "10", "--over", "10s"][..], more].concat();
+        let tables = String::from_utf8(simulate(&policy, &arguments).stdout).unwrap();
+        assert!(tables.starts_with(advice), "{advice} in {tables}");
+        // Nothing was processed, so nothing drained.
+        let drains = tables.lines().filter(|line| line.starts_with(" time to drain "));
+        assert!(drains.clone().count() > 0 && drains.clone().all(|line| line.ends_with('–')), "{tables}");
+    }
+}
+
 #[test]
 fn what_goes_beyond_the_targets_capacity_is_wasted_and_comes_again() {
     let policy = Scratch::new("simulate-capacity.json", FIXED);

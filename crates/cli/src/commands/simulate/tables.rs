@@ -7,6 +7,7 @@ mod text;
 use std::collections::BTreeSet;
 use std::iter::once;
 
+use redeliver_core::message::reason::{Code, DeadLetterReason};
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::Batching;
 use redeliver_sim::planner::{
@@ -42,7 +43,6 @@ pub(super) fn verdict(forecast: &Forecast) -> String {
         0 => format!("processes all {}", counted(sent, "message")),
         some => format!("does not process {} of {} messages", grouped(some), grouped(sent)),
     };
-    let is_lacking = best.outcome.measured.unprocessed() > 0;
     let cost = dollars(best.outcome.per_million.total_dollars);
     let name = escaped(&best.name);
     if !best.worst_case.fits {
@@ -55,8 +55,8 @@ pub(super) fn verdict(forecast: &Forecast) -> String {
     }
     let advice = if !others.is_empty() {
         format!("Take {name}: it {result}")
-    } else if is_lacking {
-        format!("This policy {result}: plan more or longer retries")
+    } else if let Some(remedy) = remedy(&best.outcome.measured) {
+        format!("This policy {result}: {remedy}")
     } else {
         format!("This policy {result}")
     };
@@ -64,6 +64,18 @@ pub(super) fn verdict(forecast: &Forecast) -> String {
 }
 
 /// The policies by what they leave unprocessed, and then by their price. Those that the stack refuses come last.
+/// The change of a policy that keeps most of its dead letters alive.
+fn remedy(measured: &Measurements) -> Option<&'static str> {
+    let (code, _) = measured.dead_lettered.iter().max_by_key(|(_, messages)| **messages)?;
+    match Code::read(code)?.known()? {
+        DeadLetterReason::HoldTimeExceeded => Some("raise hold_seconds_max"),
+        DeadLetterReason::MessageExpired => Some("raise max_age_seconds"),
+        DeadLetterReason::NonRetryableError => Some("look at its lists retryable and non_retryable"),
+        DeadLetterReason::RetryAttemptExceeded => Some("plan more or longer retries"),
+        _ => None,
+    }
+}
+
 fn best_first(forecast: &Forecast) -> Vec<&PolicyForecast> {
     let mut policies: Vec<_> = forecast.policies.iter().collect();
     policies.sort_by(|one, other| {
