@@ -24,7 +24,7 @@ pub struct RunReport {
     pub hops: u64,
     /// Second calls within the same invocation.
     pub immediate_retries: u64,
-    /// Holds by the circuit breaker; a message counts each time.
+    /// Holds; a message counts each time.
     pub holds: u64,
     /// Calls that tested whether a target that was down was back.
     pub probes: u64,
@@ -146,8 +146,8 @@ impl RunReport {
         count("retries", self.retries, true);
         count("  hops", self.hops, false);
         count("immediate retries", self.immediate_retries, false);
-        count("holds by the circuit breaker", self.holds, false);
-        count("  probes: calls while it was open", self.probes, false);
+        count("holds", self.holds, false);
+        count("  probes of an open circuit", self.probes, false);
         count("dead-lettered", self.dead_lettered.values().sum(), true);
         for (error_type, dead_letters) in &self.dead_lettered {
             count(&format!("  {error_type}"), *dead_letters, true);

@@ -37,9 +37,7 @@ fn what_the_circuit_breaker_did_is_in_the_report() {
         [&1507.into(), &617.into(), &0.into(), &Value::from(0)]
     );
     let table = String::from_utf8(with_input(&arguments, ten.as_bytes()).stdout).unwrap();
-    for row in
-        [" holds by the circuit breaker        1,507\n", "   probes: calls while it was open     617\n"]
-    {
+    for row in ["\n holds                         1,507\n", "\n   probes of an open circuit     617\n"] {
         assert!(table.contains(row), "{row} in {table}");
     }
 }

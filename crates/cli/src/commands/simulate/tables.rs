@@ -210,19 +210,23 @@ fn survival(forecast: &Forecast) -> Section {
 /// Explains the columns, and how many messages of the run were held.
 fn held_and_called(forecast: &Forecast) -> String {
     let sent = forecast.scenario.messages;
-    if forecast.circuit_breakers().all(|breaker| float(breaker.held_messages) >= ALMOST_ALL * float(sent)) {
-        return "\
+    let mut breakers = forecast.circuit_breakers();
+    if sent > 1 && breakers.all(|breaker| float(breaker.held_messages) >= ALMOST_ALL * float(sent)) {
+        let few = if has_opened(forecast) { ". Few messages were, before it opened" } else { "" };
+        return format!(
+            "\
 held: from the beginning of the outage, as almost all messages were. That spends no attempt.
-called: each time, as without a circuit breaker. Few messages were, before it opened"
-            .to_owned();
+called: each time, as without a circuit breaker{few}"
+        );
     }
     let held: Vec<_> = forecast.circuit_breakers().map(|breaker| grouped(breaker.held_messages)).collect();
     format!(
         "\
-held: from the beginning of the outage, as {} of {} messages were. That spends no attempt.
+held: from the beginning of the outage. That spends no attempt. In this run {} of {} {} held.
 called: each time, as without a circuit breaker",
         held.join(" and "),
-        grouped(sent)
+        counted(sent, "message"),
+        if sent == 1 { "was" } else { "were" }
     )
 }
 
@@ -233,7 +237,7 @@ fn worst_case(forecast: &Forecast) -> Section {
         }),
         row("retention of the source queue", forecast, |policy| span(policy.worst_case.retention_seconds)),
         row("share of the retention (limit 80 %)", forecast, |policy| retention_share(&policy.worst_case)),
-        row("longest hold by the circuit breaker", forecast, |policy| {
+        row("longest hold", forecast, |policy| {
             policy.worst_case.hold_seconds_max.map_or("–".to_owned(), span)
         }),
     ];
@@ -279,9 +283,9 @@ fn load(forecast: &Forecast) -> Section {
         ("wasted: the target was down", false, |measured| measured.wasted.while_down),
         ("wasted: over its capacity", false, |measured| measured.wasted.over_capacity),
         ("wasted: failed by chance", false, |measured| measured.wasted.by_chance),
-        ("messages held by the circuit breaker", has_breaker, |measured| of_breaker(measured).held_messages),
+        ("messages held", has_breaker, |measured| of_breaker(measured).held_messages),
         ("  holds in total", false, |measured| of_breaker(measured).holds),
-        ("  probes: calls while it was open", false, |measured| of_breaker(measured).probes),
+        ("  probes of an open circuit", false, |measured| of_breaker(measured).probes),
         (busiest, true, |measured| measured.after_return.peak_per_second),
         (most, true, |measured| measured.after_return.p99_per_second),
         ("processed after a later one of their group", has_groups, overtaken),
@@ -395,12 +399,15 @@ fn changes(forecast: &Forecast) -> Section {
     Section { note: never_opened(forecast), ..side_by_side(forecast, title, "", &names, rows) }
 }
 
-/// A remark if the circuit breaker never opened. In a small flow no environment meets enough failures.
+/// A remark if no circuit opened. The reason differs: too few failed calls in each environment, errors that are no evidence
+/// of an outage, or a rate limit.
 fn never_opened(forecast: &Forecast) -> Option<String> {
-    let mut breakers = forecast.circuit_breakers().peekable();
-    breakers.peek()?;
-    let never = "The circuit breaker never opened: no environment met enough failed calls.";
-    breakers.all(|breaker| breaker.openings == 0).then(|| never.to_owned())
+    let has_breaker = forecast.circuit_breakers().next().is_some();
+    (has_breaker && !has_opened(forecast)).then(|| "No circuit opened.".to_owned())
+}
+
+fn has_opened(forecast: &Forecast) -> bool {
+    forecast.circuit_breakers().any(|breaker| breaker.openings > 0)
 }
 
 fn costs(forecast: &Forecast) -> Section {

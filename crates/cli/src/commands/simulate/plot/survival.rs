@@ -45,7 +45,7 @@ pub(super) fn figure(forecast: &Forecast) -> Figure {
     if forecast.policies.iter().any(|policy| policy.hold.is_some()) {
         let held: u64 = forecast.circuit_breakers().map(|breaker| breaker.held_messages).sum();
         // A longer text would be cut off.
-        let words = if held == 0 { "held: none was in this run" } else { "held by the circuit breaker" };
+        let words = if held == 0 { "held: none was in this run" } else { "held" };
         legend.insert(0, (Key::Line("ink", "dashed"), words.to_owned()));
     }
     if outage.is_some() {
