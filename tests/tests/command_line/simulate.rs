@@ -320,22 +320,6 @@ fn a_flow_too_small_for_the_circuit_breaker_is_told_so() {
     assert!(!by_chance.contains("return"), "{by_chance}");
 }
 
-/// The line of an outage of 30 days at the mark of 24 hours would show chances that the policy does not have.
-#[test]
-fn the_picture_has_the_scenarios_outage_at_its_own_length() {
-    let policy = Scratch::new("simulate-long.json", FIXED);
-    let picture = Scratch::new("simulate-long.svg", b"");
-    let drawn = |outage: &str| {
-        let arguments = ["--messages", "10", "--over", "1m", "--outage", outage, "--plot", picture.name()];
-        simulate(&policy, &arguments);
-        let text = picture.text();
-        [">24 h<", ">7 d<", ">30 d<", ">the outage of the scenario<"].map(|words| text.contains(words))
-    };
-    assert_eq!(drawn("30d"), [true; 4]);
-    assert_eq!(drawn("10m"), [true, false, false, true]);
-    assert_eq!(drawn("10s"), [true, false, false, false], "the axis begins at a minute");
-}
-
 /// Each kind of death has another remedy: more retries do not help a message that was held for too long.
 #[test]
 fn the_first_line_names_the_remedy_for_most_deaths() {
@@ -369,6 +353,38 @@ fn the_first_line_names_the_remedy_for_most_deaths() {
         let drains = tables.lines().filter(|line| line.starts_with(" time to drain "));
         assert!(drains.clone().count() > 0 && drains.clone().all(|line| line.ends_with('–')), "{tables}");
     }
+}
+
+#[test]
+fn one_message_and_calls_that_hang_are_worded_as_such() {
+    let policy = Scratch::new("simulate-one.json", b"{}");
+    let arguments = ["--messages", "1", "--outage", "6h", "--over", "1m", "--hang"];
+    let tables = String::from_utf8(simulate(&policy, &arguments).stdout).unwrap();
+    for words in [
+        "This policy does not process 1 of 1 message: plan more or longer retries.",
+        "\n1 message over 1m; the target is down for the first 6h; calls that fail hang for 30s; at most 10 invocations",
+        " In this run 0 of 1 message was held.\n",
+    ] {
+        assert!(tables.contains(words), "{words} in {tables}");
+    }
+    let up = simulate(&policy, &["--messages", "1", "--failure-rate", "0"]);
+    assert!(up.stdout.starts_with(b"This policy processes the one message. "));
+}
+
+/// The line of an outage of 30 days at the mark of 24 hours would show chances that the policy does not have.
+#[test]
+fn the_picture_has_the_scenarios_outage_at_its_own_length() {
+    let policy = Scratch::new("simulate-long.json", FIXED);
+    let picture = Scratch::new("simulate-long.svg", b"");
+    let drawn = |outage: &str| {
+        let arguments = ["--messages", "10", "--over", "1m", "--outage", outage, "--plot", picture.name()];
+        simulate(&policy, &arguments);
+        let text = picture.text();
+        [">24 h<", ">7 d<", ">30 d<", ">the outage of the scenario<"].map(|words| text.contains(words))
+    };
+    assert_eq!(drawn("30d"), [true; 4]);
+    assert_eq!(drawn("10m"), [true, false, false, true]);
+    assert_eq!(drawn("10s"), [true, false, false, false], "the axis begins at a minute");
 }
 
 #[test]
@@ -495,6 +511,13 @@ fn what_is_wrong_is_named() {
     assert!(refused(&policy, &["--outage", "5m", "--failure-rate", "0.5"]).contains("cannot be used with"));
     assert!(refused(&policy, &["--hang", "--status", "500"]).contains("cannot be used with"));
     assert!(refused(&policy, &["--outage", "5"]).contains("such as 90s, 10m"));
+    for option in ["--outage", "--over", "--retention", "--batching-window", "--flap"] {
+        let named = format!("invalid value '-5m' for '{option} <");
+        assert!(refused(&policy, &[option, "-5m"]).contains(&named), "{option}");
+    }
+    let permanent = refused(&policy, &["--status", "422"]);
+    assert!(permanent.contains("gives up such messages at once (NON_RETRYABLE_ERROR)"), "{permanent}");
+    assert!(failed(&policy, &["--compare", "-"]).contains("only messages are read from standard input"));
     assert!(
         refused(&policy, &["--messages", "0"]).contains("a whole number from 1 to 1000000, without commas")
     );

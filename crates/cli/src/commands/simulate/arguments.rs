@@ -93,10 +93,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number(1..=1_000_000_u64))]
     pub messages: u64,
     /// The target is down for this long, from the first message on
-    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = seconds(SPAN), conflicts_with = "failure_rate")]
+    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = seconds(SPAN), conflicts_with = "failure_rate", allow_hyphen_values = true)]
     pub outage: Duration,
     /// The target alternates between up and down, for these spans, until the last message
-    #[arg(long, value_name = "UP,DOWN", value_parser = flap, conflicts_with_all = ["outage", "failure_rate"])]
+    #[arg(long, value_name = "UP,DOWN", value_parser = flap, conflicts_with_all = ["outage", "failure_rate"], allow_hyphen_values = true)]
     pub flap: Option<Flap>,
     /// The target is up, and each call fails with this chance, 0 to 1
     #[arg(long, value_name = "P", value_parser = probability)]
@@ -118,7 +118,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = number(1_u32..))]
     pub capacity: Option<u32>,
     /// Send the messages at random moments of this span [default: that of the outage; with --failure-rate 10m, with --flap 1h]
-    #[arg(long, value_name = "SPAN", value_parser = seconds(SPAN), conflicts_with = "arrival_rate")]
+    #[arg(long, value_name = "SPAN", value_parser = seconds(SPAN), conflicts_with = "arrival_rate", allow_hyphen_values = true)]
     pub over: Option<Duration>,
     /// Messages per second
     #[arg(long, value_name = "N", value_parser = number(1_u32..))]
@@ -136,14 +136,14 @@ pub struct Arguments {
     pub batch_size: Option<u8>,
     /// Longest wait for a batch to fill: it saves invocations and log lines, and delays each message by up to this time
     /// [default: 1s, as the construct has it; none with --strategy ordered]
-    #[arg(long, value_name = "SPAN", value_parser = seconds(WINDOW))]
+    #[arg(long, value_name = "SPAN", value_parser = seconds(WINDOW), allow_hyphen_values = true)]
     pub batching_window: Option<Duration>,
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
     pub seed: u64,
     /// The source queue's retention, for the check of the worst case; the run has the default [default: 7d; with --strategy
     /// ordered 14d]
-    #[arg(long, value_name = "SPAN", value_parser = seconds(RETENTION))]
+    #[arg(long, value_name = "SPAN", value_parser = seconds(RETENTION), allow_hyphen_values = true)]
     pub retention: Option<Duration>,
     /// The functions' processor
     #[arg(long, value_parser = architectures(), default_value = "arm64")]

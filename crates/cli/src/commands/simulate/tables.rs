@@ -40,8 +40,9 @@ pub(super) fn verdict(forecast: &Forecast) -> String {
     let [best, others @ ..] = &best_first(forecast)[..] else { return String::new() };
     let sent = forecast.scenario.messages;
     let result = match best.outcome.measured.unprocessed() {
+        0 if sent == 1 => "processes the one message".to_owned(),
         0 => format!("processes all {}", counted(sent, "message")),
-        some => format!("does not process {} of {} messages", grouped(some), grouped(sent)),
+        some => format!("does not process {} of {}", grouped(some), counted(sent, "message")),
     };
     let cost = dollars(best.outcome.per_million.total_dollars);
     let name = escaped(&best.name);
@@ -63,7 +64,6 @@ pub(super) fn verdict(forecast: &Forecast) -> String {
     format!("{advice}. A million such messages cost {cost}.")
 }
 
-/// The policies by what they leave unprocessed, and then by their price. Those that the stack refuses come last.
 /// The change of a policy that keeps most of its dead letters alive.
 fn remedy(measured: &Measurements) -> Option<&'static str> {
     let (code, _) = measured.dead_lettered.iter().max_by_key(|(_, messages)| **messages)?;
@@ -76,6 +76,7 @@ fn remedy(measured: &Measurements) -> Option<&'static str> {
     }
 }
 
+/// The policies by what they leave unprocessed, and then by their price. Those that the stack refuses come last.
 fn best_first(forecast: &Forecast) -> Vec<&PolicyForecast> {
     let mut policies: Vec<_> = forecast.policies.iter().collect();
     policies.sort_by(|one, other| {
@@ -89,7 +90,7 @@ fn best_first(forecast: &Forecast) -> Vec<&PolicyForecast> {
 /// The scenario in a sentence.
 pub(super) fn scenario(forecast: &Forecast) -> String {
     let given = &forecast.scenario;
-    let mut sentence = format!("{} messages over {}", grouped(given.messages), span(given.over.as_secs()));
+    let mut sentence = format!("{} over {}", counted(given.messages, "message"), span(given.over.as_secs()));
     sentence += &match given.fault {
         TargetFault::Outage(length) => {
             format!("; the target is down for the first {}", span(length.as_secs()))
@@ -103,7 +104,9 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
     match given.failed_call {
         FailedCall::Status(503) => {}
         FailedCall::Status(status) => sentence += &format!(" with HTTP status {status}"),
-        FailedCall::Hang => sentence += &format!(" and hang for {}", span(TARGET_TIMEOUT.as_secs())),
+        FailedCall::Hang => {
+            sentence += &format!("; calls that fail hang for {}", span(TARGET_TIMEOUT.as_secs()));
+        }
     }
     if let Some(Groups { count, down }) = given.groups {
         sentence += &format!("; this affects {} of {}", grouped(down.into()), counted(count.into(), "group"));
