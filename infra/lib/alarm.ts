@@ -144,6 +144,22 @@ export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
   ];
 }
 
+/** A message that has been held for long. With `visibility` nothing says for how long a message has been held. */
+export function heldTooLong(messageProcessor: lambda.Function): Alarm {
+  return {
+    name: 'held-too-long',
+    severity: 'page',
+    isEssential: true,
+    description:
+      'A message has been held for more than an hour. Is the target down, or does it refuse this message alone? `redeliver status` says which. ' +
+      'After hold_seconds_max (a day by default) the message is given up.',
+    metric: redeliverMetric('LongestHoldSeconds', messageProcessor, cloudwatch.Stats.MAXIMUM),
+    threshold: WAITING_SECONDS_MAX,
+    // A held message is received again after 900 s at most: up to three periods.
+    recoveryPeriods: 3,
+  };
+}
+
 /** A message waits too long for its reader. `seconds` above an hour include its first retries. */
 export function waitsTooLong(name: string, queue: sqs.IQueue, reader: string, seconds = WAITING_SECONDS_MAX): Alarm {
   const span = seconds === WAITING_SECONDS_MAX ? 'more than an hour' : 'an hour more than its first retries take';

@@ -135,7 +135,7 @@ function waiting({ policy }: Plan, { source, stages, annotatedDlq, annotation, f
   });
 }
 
-function messageAges({ hasCircuitBreaker }: Plan, { messageProcessor, stages, finalDlqAnnotator, intermediateDlq }: Loop): cloudwatch.IWidget {
+function messageAges({ hasCircuitBreaker }: Plan, { messageProcessor, stages, finalDlqAnnotator }: Loop): cloudwatch.IWidget {
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Oldest message since its first send, in seconds',
@@ -143,7 +143,7 @@ function messageAges({ hasCircuitBreaker }: Plan, { messageProcessor, stages, fi
       redeliverMetric('MessageAgeSeconds', messageProcessor, MAXIMUM, 'when processed or failed'),
       ...stages.map(({ reader }) => redeliverMetric('MessageAgeSeconds', reader, MAXIMUM, 'when its retry was scheduled')),
       redeliverMetric('MessageAgeSeconds', finalDlqAnnotator, MAXIMUM, 'when given up'),
-      ...(hasCircuitBreaker && intermediateDlq ? [redeliverMetric('LongestHoldSeconds', messageProcessor, MAXIMUM, 'held in all')] : []),
+      ...(hasCircuitBreaker ? [redeliverMetric('LongestHoldSeconds', messageProcessor, MAXIMUM, 'held in all')] : []),
     ],
     leftYAxis: { min: 0 },
   });

@@ -181,6 +181,7 @@ describe('strategy ordered', () => {
   test('alarms know that a group waits behind its first message, and how far SQS looks', () => {
     assert.deepEqual(Object.fromEntries(Object.entries(alarms(template)).map(([name, { Threshold }]) => [name, Threshold])), {
       'target-down': 0,
+      'held-too-long': 3600,
       'final-dlq-not-empty': 0,
       'final-dlq-arrivals': 0,
       'final-dlq-about-to-expire': 967_680,
@@ -221,7 +222,7 @@ describe('strategy ordered', () => {
 
   test('the essential alarms are those without which messages could wait unseen', () => {
     assert.deepEqual(Object.keys(alarms(made({ alarmPreset: AlarmPreset.ESSENTIAL }))).sort(), [
-      'annotation-queue-waits-too-long', 'final-dlq-about-to-expire', 'final-dlq-annotator-errors', 'final-dlq-not-empty', 'message-processor-errors',
+      'annotation-queue-waits-too-long', 'final-dlq-about-to-expire', 'final-dlq-annotator-errors', 'final-dlq-not-empty', 'held-too-long', 'message-processor-errors',
       'source-dlq-waits-too-long', 'source-queue-backlog', 'source-queue-in-flight', 'source-queue-waits-too-long', 'target-down',
     ]);
   });

@@ -4,7 +4,7 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { type Alarm, WAITING_SECONDS_MAX, waitsTooLong } from '../alarm';
+import { type Alarm, heldTooLong, WAITING_SECONDS_MAX, waitsTooLong } from '../alarm';
 import { createAnnotator } from '../annotator';
 import { eventSource, INNER_BATCH } from '../function';
 import { createMessageProcessor } from '../message-processor';
@@ -131,7 +131,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
     messageProcessor,
     finalDlqAnnotator,
     schedulers: [messageProcessor],
-    alarms: orderedAlarms(plan, queues),
+    alarms: [...orderedAlarms(plan, queues), ...(plan.hasCircuitBreaker ? [heldTooLong(messageProcessor)] : [])],
     graphs: onQueueGraphs(source),
   };
 }

@@ -2,7 +2,7 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 
-import { type Alarm, WAITING_SECONDS_MAX, waitsTooLong } from '../alarm';
+import { type Alarm, heldTooLong, waitsTooLong } from '../alarm';
 import { PERIOD, redeliverMetric, redeliverMetricSum } from '../metrics';
 import type { Plan } from '../plan';
 import type { DeadLetterQueues } from '../queues';
@@ -27,7 +27,7 @@ export interface ResendQueues extends DeadLetterQueues {
 
 /** Alarms of strategies that re-send. */
 export function resendAlarms(plan: Plan, made: Resending): Alarm[] {
-  return [...waiting(plan, made), ...arrivals(plan, made), ...(plan.hasCircuitBreaker ? [heldTooLong(made)] : [])];
+  return [...waiting(plan, made), ...arrivals(plan, made), ...(plan.hasCircuitBreaker ? [heldTooLong(made.messageProcessor)] : [])];
 }
 
 /** Dashboard graphs of strategies that re-send, except the graph of failures. */
@@ -78,22 +78,6 @@ function waiting({ innerConcurrency }: Plan, made: Resending): Alarm[] {
       periods: 3,
     },
   ];
-}
-
-/** Only re-sent messages say for how long they have been held. */
-function heldTooLong({ messageProcessor }: Resending): Alarm {
-  return {
-    name: 'held-too-long',
-    severity: 'page',
-    isEssential: true,
-    description:
-      'A message has been held for more than an hour. Is the target down, or does it refuse this message alone? `redeliver status` says which. ' +
-      'After hold_seconds_max (a day by default) the message is given up.',
-    metric: redeliverMetric('LongestHoldSeconds', messageProcessor, MAXIMUM),
-    threshold: WAITING_SECONDS_MAX,
-    // A held message is received again after 900 s at most: up to three periods.
-    recoveryPeriods: 3,
-  };
 }
 
 function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resending): Alarm[] {

@@ -9,7 +9,7 @@ use redeliver_operator::terminal::units::{about, counted, grouped};
 /// starts of five minutes.
 const SIGN_IS_OLD_SECONDS: i64 = 600;
 
-/// As for the alarm `held-too-long` (infra/lib/strategy/resend-watch.ts).
+/// As for the alarm `held-too-long` (infra/lib/alarm.ts).
 const HOLD_IS_LONG_SECONDS: i64 = 3600;
 
 /// The time for which CloudWatch is asked. Containers are asked from the console's start on.
