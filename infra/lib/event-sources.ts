@@ -5,7 +5,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { UserFunction } from './user-function';
 
 const BATCH_FAILURES = 'ReportBatchItemFailures';
-/** Of these, a mapping of a stream, a broker or a database has at least one, and a mapping of a queue none. */
+/** The members of which a mapping of a stream, a broker or a database has at least one, and a mapping of a queue none. */
 const OF_OTHER_SERVICES = ['startingPosition', 'queues', 'topics', 'selfManagedEventSource', 'documentDbEventSourceConfig'] as const;
 
 /** A mapping of an SQS queue to the user's function, made by the app and not by Redeliver. */

@@ -85,7 +85,7 @@ impl Drop for Console {
     }
 }
 
-/// What the page says is wrong.
+/// The page's error.
 fn alert(page: &str) -> Option<&str> {
     page.split_once("role=\"alert\">").and_then(|(_, rest)| rest.split('<').next())
 }

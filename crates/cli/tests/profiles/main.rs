@@ -125,7 +125,7 @@ impl Home {
         self.run(stub, &[&SEND[..], &["--profile", profile]].concat())
     }
 
-    /// What it says when it cannot, before any request to SQS.
+    /// The error before any request to SQS.
     fn error(&self, stub: &Stub, profile: &str) -> String {
         let output = self.send(stub, profile);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

@@ -46,7 +46,7 @@ impl Stub {
         Self { url, requests }
     }
 
-    /// What it was asked since the last time: each action with the key that signed it, or with its token.
+    /// The requests since the last time: each action with the key that signed it, or with its token.
     pub(crate) fn asked(&self) -> Vec<String> {
         let requests = std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner));
         requests.iter().map(|request| format!("{} {}", request.action(), request.caller())).collect()

@@ -67,7 +67,7 @@ fn provider_config(region: Option<Region>) -> ProviderConfig {
 struct ProfileCredentials {
     /// `None`: `AWS_PROFILE`, or else `default`.
     name: Option<String>,
-    /// Of STS, for roles.
+    /// The region of STS, for roles.
     region: Option<Region>,
     files: EnvConfigFiles,
     /// It keeps what it needs to refresh a session, so it lives as long as the files say the same.
@@ -160,7 +160,7 @@ mod tests {
             let after = SystemTime::from(SystemClock.now());
             assert!((before + KEYS_LIFETIME..=after + KEYS_LIFETIME).contains(&loaded.expiry().unwrap()));
         }
-        // A file that is wrong for a moment is no reason to start again.
+        // A file that is wrong for a moment does not start it again.
         fs::remove_file(&path).unwrap();
         credentials.load().await.unwrap_err();
         credentials.load().await.unwrap_err();

@@ -21,10 +21,10 @@ const CARRIERS: [&str; 6] = [
     "TargetInvocationException",
 ];
 
-/// How Python begins a traceback.
+/// The first line of a traceback in Python.
 const TRACEBACK: &str = "Traceback (most recent call last):\n";
 
-/// What Python writes between the tracebacks of a chain; the last one is the exception that was thrown.
+/// The lines between the tracebacks of a chain in Python; the last one is the exception that was thrown.
 const CHAINED: [&str; 2] = [
     "\nThe above exception was the direct cause of the following exception:\n\n",
     "\nDuring handling of the above exception, another exception occurred:\n\n",

@@ -402,8 +402,8 @@ fn changes(forecast: &Forecast) -> Section {
     Section { note: never_opened(forecast), ..side_by_side(forecast, title, "", &names, rows) }
 }
 
-/// A remark if no circuit opened. The reason differs: too few failed calls in each environment, errors that are no evidence
-/// of an outage, or a rate limit.
+/// A remark if no circuit opened. The reason differs: too few failed calls in each environment, errors that show no
+/// outage, or a rate limit.
 fn never_opened(forecast: &Forecast) -> Option<String> {
     let has_breaker = forecast.circuit_breakers().next().is_some();
     (has_breaker && !has_opened(forecast)).then(|| "No circuit opened.".to_owned())

@@ -68,7 +68,7 @@ fn sentence(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     let wasted = difference(wasted, grouped, ["more", "fewer", "as many"]);
     let wasted = format!("wastes {wasted} calls of the target");
     let costs = format!("{result} costs {price} a million than {policy}");
-    // When the last message died is no gain.
+    // An earlier death of the last message gains nothing.
     if [own, other].iter().any(|outcome| outcome.measured.processed == 0) {
         return format!("{costs} and {wasted}.");
     }
