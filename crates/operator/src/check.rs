@@ -28,6 +28,7 @@ pub struct Checked {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub all: u64,
+    pub invalid: u64,
     pub plain: u64,
     /// Plain messages whose id is SQS's: no source has another.
     pub without_id: u64,
@@ -177,6 +178,7 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
                 }
             }
             Err(found) => {
+                counts.invalid += 1;
                 let at_line = |finding| format!("{}:{number}: {finding}", name.display());
                 findings.extend(found.into_iter().map(at_line));
             }

@@ -36,6 +36,30 @@ fn a_file_is_audited_as_a_queue_is_and_so_is_standard_input() {
     assert!(table.contains("not JSON: EOF while parsing an object"), "{table}");
 }
 
+/// A queue of bodies without an envelope, on the first evening.
+#[test]
+fn a_setting_that_makes_all_messages_invalid_is_named_and_has_its_exit_code() {
+    let bodies = |count| Scratch::new("events.jsonl", "{\"event\":\"paid\"}\n".repeat(count).as_bytes());
+    let (ten, nine) = (bodies(10), bodies(9));
+    let dead = Scratch::absent("dead.jsonl");
+    let words = "all 10 messages are invalid: if their bodies have no {metadata, data} envelope, set ";
+    let output = redeliver(&["local", ten.name(), "--final-dlq", dead.name()]);
+    let expected = format!("error: {words}--plain (ENVELOPE=optional)\n");
+    assert_eq!((output.status.code(), stderr(&output)), (Some(3), expected));
+    let output = redeliver(&["check", ten.name()]);
+    let expected = format!("warning: {words}--plain (ENVELOPE=optional)\n");
+    assert_eq!((output.status.code(), stderr(&output)), (Some(3), expected));
+    let output = redeliver(&["audit", dead.name()]);
+    let setting = "envelope: Envelope.OPTIONAL in the construct (ENVELOPE=optional)";
+    assert_eq!((output.status.code(), stderr(&output)), (Some(3), format!("warning: {words}{setting}\n")));
+    for arguments in
+        [&["local", ten.name(), "--plain"][..], &["local", nine.name()], &["check", ten.name(), "--plain"]]
+    {
+        let output = redeliver(arguments);
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
 /// A redrive would send its dead letters instead of those of the pipe.
 #[test]
 fn a_file_named_as_standard_input_is_not_read_instead_of_it() {

@@ -37,6 +37,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let Audited { report, missing, output_closed, still_hidden, remarks, .. } = &audited;
     remarks.iter().for_each(stderr::warning);
     not_judged_in_words(&report.not_judged).iter().for_each(stderr::warning);
+    report.all_invalid().iter().for_each(stderr::warning);
     // The table on standard output has the sentence already.
     let says_it_itself =
         arguments.is_table_on_stdout() && arguments.show.is_none() && arguments.known_causes.is_none();

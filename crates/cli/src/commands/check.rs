@@ -6,8 +6,10 @@ use clap::{ArgGroup, Args};
 use redeliver_operator::check::{Checked, Counts, check_data_schema, check_messages, check_policy};
 use redeliver_operator::files::{FileError, read_schema, read_text};
 use redeliver_operator::plain_args::PlainArguments;
+use redeliver_operator::sentences::all_invalid;
 use redeliver_operator::terminal::escape::{escaped, escaped_lines};
 use redeliver_operator::terminal::output::Output;
+use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::counted;
 use redeliver_operator::{ExitCode, Failure};
 
@@ -46,6 +48,10 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let is_valid = checked.iter().all(|file| file.findings.is_empty());
     // Members of messages, and files, have names that others chose.
     Output::default().write(&escaped_lines(&checked.iter().map(lines).collect::<String>()))?;
+    let counts = checked.iter().filter_map(|file| file.messages).filter(|_| !arguments.plain.plain);
+    let hints =
+        counts.filter_map(|counts| all_invalid(counts.invalid, counts.all, "--plain (ENVELOPE=optional)"));
+    hints.for_each(stderr::warning);
     Ok(if is_valid { ExitCode::Done } else { ExitCode::Found })
 }
 

@@ -4,6 +4,7 @@ mod arguments;
 mod setup;
 
 use redeliver_local::{RunReport, run_locally};
+use redeliver_operator::sentences::{all_invalid, invalid_among};
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{ExitCode, Failure};
 use redeliver_sim::LoopError;
@@ -37,12 +38,17 @@ fn print(arguments: &Arguments, report: &RunReport) -> Result<ExitCode, Failure>
     if let Some(hint) = report.hint() {
         stderr::warning(hint);
     }
+    let invalid = invalid_among(&report.dead_lettered);
+    let all_invalid = all_invalid(invalid, report.sent, "--plain (ENVELOPE=optional)");
+    let all_invalid = all_invalid.filter(|_| !arguments.plain.plain);
+    all_invalid.iter().for_each(stderr::error);
     let problems = report.problems();
     for problem in &problems {
         stderr::error(problem);
     }
     Ok(match problems[..] {
         _ if report.interrupted => ExitCode::Interrupted,
+        [] if all_invalid.is_some() => ExitCode::Found,
         [] => ExitCode::Done,
         _ => ExitCode::NotAllDone,
     })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::sentences::{ELSEWHERE, deleted_soon};
+use crate::sentences::{ELSEWHERE, all_invalid, deleted_soon, invalid_among};
 use crate::terminal::output::document;
 use crate::terminal::units::{counted, grouped};
 use redeliver_core::message::Timestamp;
@@ -63,6 +63,12 @@ pub struct Context {
 impl AuditReport {
     pub fn json(&self) -> String {
         document("audit", self)
+    }
+
+    /// A sentence about a setting, if all dead letters are invalid messages; `None` if not.
+    pub fn all_invalid(&self) -> Option<String> {
+        let setting = "envelope: Envelope.OPTIONAL in the construct (ENVELOPE=optional)";
+        all_invalid(invalid_among(&self.by_error_type), self.total, setting)
     }
 
     /// A sentence about messages that SQS deletes soon; `None` if there are none.

@@ -37,6 +37,7 @@ Exit codes:
   0    every line was sent, and every message was processed or dead-lettered
   1    a file that cannot be read or exists already, or an endpoint that refuses
   2    bad usage
+  3    all of ten or more messages are invalid
   5    lines were refused, or a message is unaccounted for; the report says which
   130  interrupted")]
 pub struct Arguments {
