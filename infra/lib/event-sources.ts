@@ -4,7 +4,6 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 
 import type { UserFunction } from './user-function';
 
-const BATCH_FAILURES = 'ReportBatchItemFailures';
 /** The members of which a mapping of a stream, a broker or a database has at least one, and a mapping of a queue none. */
 const OF_OTHER_SERVICES = ['startingPosition', 'queues', 'topics', 'selfManagedEventSource', 'documentDbEventSourceConfig'] as const;
 
@@ -12,11 +11,10 @@ const OF_OTHER_SERVICES = ['startingPosition', 'queues', 'topics', 'selfManagedE
 interface QueueMapping {
   readonly path: string;
   readonly queueArn: string;
-  readonly reportsFailures: boolean;
 }
 
 /**
- * Mappings with which messages would bypass redeliver or be lost, a sentence each.
+ * Mappings with which messages would bypass redeliver, a sentence each.
  *
  * @param sourceArn the source queue; `undefined`: one that is still to be made.
  * @param ours the id of Redeliver's own mapping, once it exists.
@@ -24,20 +22,12 @@ interface QueueMapping {
 export function eventSourceProblems(userFunction: UserFunction, sourceArn: string | undefined, ours?: string): string[] {
   const { name } = userFunction;
   const stack = Stack.of(userFunction.function);
-  return mappingsOf(userFunction, ours).flatMap(({ path, queueArn, reportsFailures }) => {
-    if (sourceArn !== undefined && isSameQueue(stack, queueArn, sourceArn)) {
-      return [`${name} already has the source queue as an event source (${path}); remove it there: Redeliver makes the mapping, with the settings that it needs.`];
-    }
-    return reportsFailures
-      ? []
-      : [
-          `${name} has another queue as an event source (${path}) without reportBatchItemFailures, so Lambda would delete that queue's messages even if SQS did ` +
-            'not confirm their hand-off; set reportBatchItemFailures to true there, or give that queue a function of its own.',
-        ];
-  });
+  return mappingsOf(userFunction, ours)
+    .filter(({ queueArn }) => sourceArn !== undefined && isSameQueue(stack, queueArn, sourceArn))
+    .map(({ path }) => `${name} already has the source queue as an event source (${path}); remove it there: Redeliver makes the mapping, with the settings that it needs.`);
 }
 
-/** Refuses mappings that are added after Redeliver, and warns of other queues, whose failed messages change queues. */
+/** Refuses mappings that are added after Redeliver, and warns of other queues, whose messages bypass redeliver. */
 export function watchEventSources(userFunction: UserFunction, sourceArn: string, ours: string): void {
   const { name, function: own } = userFunction;
   own.node.addValidation({ validate: () => eventSourceProblems(userFunction, sourceArn, ours) });
@@ -45,11 +35,11 @@ export function watchEventSources(userFunction: UserFunction, sourceArn: string,
   Aspects.of(own).add({
     visit: (node) => {
       const others = node === own ? mappingsOf(userFunction, ours).filter(({ queueArn }) => !isSameQueue(Stack.of(own), queueArn, sourceArn)) : [];
-      for (const { path } of others.filter(({ reportsFailures }) => reportsFailures)) {
+      for (const { path } of others) {
         Annotations.of(own).addWarningV2(
           '@redeliver/cdk:anotherQueueOfFunction',
-          `${name} has another queue as an event source (${path}): its messages are handled as those of the source queue, so failed ones are handed off to this ` +
-            "Redeliver's queues and do not return to their own; give that queue a function of its own, or acknowledge this.",
+          `${name} has another queue as an event source (${path}): its batches reach the handler as they are, and nothing of redeliver applies to them; give that ` +
+            'queue a function of its own, or acknowledge this.',
         );
       }
     },
@@ -57,14 +47,12 @@ export function watchEventSources(userFunction: UserFunction, sourceArn: string,
 }
 
 function mappingsOf({ function: own, resource }: UserFunction, ours: string | undefined): QueueMapping[] {
-  const stack = Stack.of(own);
   const ids = logicalIdsOf(resource);
   return own.node.root.node.findAll().flatMap((found) => {
     if (!(found instanceof lambda.CfnEventSourceMapping) || found.ref === ours || !isOfQueue(found) || !isMappedTo(found, resource, ids)) {
       return [];
     }
-    const reportsFailures = (stack.resolve(found.functionResponseTypes) ?? []).includes(BATCH_FAILURES);
-    return [{ path: (found.node.scope ?? found).node.path, queueArn: found.eventSourceArn ?? '', reportsFailures }];
+    return [{ path: (found.node.scope ?? found).node.path, queueArn: found.eventSourceArn ?? '' }];
   });
 }
 

@@ -28,7 +28,10 @@ use crate::otlp::Exporter;
 pub trait Guest: Send + Sync + 'static {
     /// Takes the ARN and the trace id of the invocation that begins.
     fn invoked(&self, function_arn: &str, trace_id: Option<&str>);
-    /// Handles an event that is not from SQS, until `end`; `None` if it accepts no such events.
+    /// True for the queue whose messages redeliver handles. A batch of another queue is the guest's own, as without
+    /// redeliver.
+    fn is_own_queue(&self, queue_arn: &str) -> bool;
+    /// Handles an event that is not from its queue, until `end`; `None` if it accepts no such events.
     fn other_event(
         &self,
         event: &str,
@@ -42,6 +45,10 @@ pub trait Guest: Send + Sync + 'static {
 /// No guest.
 impl Guest for () {
     fn invoked(&self, _: &str, _: Option<&str>) {}
+
+    fn is_own_queue(&self, _: &str) -> bool {
+        true
+    }
 
     async fn other_event(
         &self,
@@ -99,8 +106,8 @@ async fn invoke(
     let deadline = deadline(context).ok_or_else(|| failed("the invocation's deadline is not a time"))?;
     // An error fails the invocation, so SQS delivers the whole batch again.
     let Records { readable, unreadable } = match records(event) {
-        Ok(records) => records,
-        Err(NotAnSqsEvent::NoRecords) => {
+        Ok(records) if records.readable.iter().all(|record| guest.is_own_queue(&record.queue_arn)) => records,
+        Ok(_) | Err(NotAnSqsEvent::NoRecords) => {
             let other = guest.other_event(event, context, deadline).await;
             return match other {
                 None => Err(failed(NotAnSqsEvent::NoRecords)),

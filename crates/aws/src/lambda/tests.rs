@@ -129,6 +129,10 @@ struct Answering(Result<&'static str, &'static str>);
 impl Guest for Answering {
     fn invoked(&self, _: &str, _: Option<&str>) {}
 
+    fn is_own_queue(&self, queue_arn: &str) -> bool {
+        queue_arn == "arn:aws:sqs:eu-central-1:123456789012:orders"
+    }
+
     async fn other_event(
         &self,
         event: &str,
@@ -136,12 +140,30 @@ impl Guest for Answering {
         end: Timestamp,
     ) -> Option<Result<Box<RawValue>, Diagnostic>> {
         assert_eq!(end.timestamp_millis(), 1_750_000_030_000);
-        assert_eq!(event, r#"{"Records":[{"eventSource":"aws:s3"}]}"#);
+        assert!(!event.contains(":orders"), "{event}");
         let failed = |text: &str| Diagnostic { error_type: text.to_owned(), error_message: text.to_owned() };
         Some(self.0.map(|text| RawValue::from_string(text.to_owned()).unwrap()).map_err(failed))
     }
 
     async fn restored(&self) {}
+}
+
+/// A message whose hand-off SQS did not confirm would be deleted, if that queue's mapping does not ask for failures.
+#[tokio::test]
+async fn a_batch_of_another_queue_is_a_guests() {
+    let function = Noting::default();
+    let mut refund = record("b", "{}");
+    refund["eventSourceARN"] = "arn:aws:sqs:eu-central-1:123456789012:refunds".into();
+    let guest = Answering(Ok("null"));
+    for (records, answer, given) in [
+        (json!([record("a", "{}")]), r#"{"batchItemFailures":[]}"#, &["a"][..]),
+        (json!([refund]), "null", &["a"]),
+    ] {
+        let event = json!({ "Records": records }).to_string();
+        let outcome = invoke(&function, &Noted::default(), &guest, &event, &context(1_750_000_030_000)).await;
+        assert_eq!(serde_json::to_string(&outcome.unwrap()).unwrap(), answer);
+        assert_eq!(*function.0.lock().unwrap(), given);
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use redeliver_core::strategy::Role;
+
 use super::reader::Reader;
 use super::{Logging, MessageProcessorSettings, SettingsError};
 use crate::targets::{
@@ -68,6 +70,8 @@ pub struct OwnFunctionSettings {
     pub handler_event: HandlerEvent,
     /// `REDELIVER_NEXT_WRAPPER`: another wrapper script for the function's runtime.
     pub next_wrapper: Option<String>,
+    /// `SOURCE_QUEUE_URL`: batches of another queue are the function's own.
+    pub source_queue_url: Option<String>,
 }
 
 impl MessageProcessorSettings {
@@ -85,10 +89,14 @@ impl MessageProcessorSettings {
             reader.optional("HANDLER_EVENT").map_or(Ok(HandlerEvent::Record), |text| text.parse());
         let handler_event = reader.check("HANDLER_EVENT", handler_event);
         let next_wrapper = reader.optional("REDELIVER_NEXT_WRAPPER");
+        let source_queue_url = reader.optional(Role::Source.setting());
         let logging = Logging::with_own_function(reader);
         let max_concurrency = handler_event.map_or(NonZeroUsize::MIN, HandlerEvent::concurrency);
         let settings = Self::with(reader, max_concurrency, logging);
-        Some((settings?, OwnFunctionSettings { handler_event: handler_event?, next_wrapper }))
+        Some((
+            settings?,
+            OwnFunctionSettings { handler_event: handler_event?, next_wrapper, source_queue_url },
+        ))
     }
 }
 

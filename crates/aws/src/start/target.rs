@@ -75,7 +75,8 @@ pub async fn own_function(
     let program = command.program.display().to_string();
     let runtime_api = aws_variable("AWS_LAMBDA_RUNTIME_API");
     let processes = Processes::new(command, NonZeroU16::MIN).in_lambda(runtime_api.as_deref());
-    let function = Arc::new(OwnFunction::new(processes, settings.handler_event));
+    let function = OwnFunction::new(processes, settings.handler_event);
+    let function = Arc::new(function.of_queue(settings.source_queue_url.as_deref()));
     let began = function.runtime.begin().await.map_err(|error| format!("cannot run {program}: {error}"))?;
     if let Err(ended) = began {
         stderr::line(format_args!("error: {program} ended at its start: {}", ended.how()));

@@ -86,6 +86,8 @@ pub struct OwnFunction<R = Processes> {
     pub runtime: R,
     handler_event: HandlerEvent,
     function: Option<String>,
+    /// `:ACCOUNT:NAME`, the end of the source queue's ARN; `None` if it is not known.
+    source_queue: Option<String>,
     /// Records whose calls began together and share an invocation.
     together: Mutex<Vec<Waiting>>,
 }
@@ -154,7 +156,19 @@ impl<R: Runtime> OwnFunction<R> {
     /// A function with this runtime. Its version is the environment's.
     #[must_use]
     pub fn new(runtime: R, handler_event: HandlerEvent) -> Self {
-        Self { runtime, handler_event, function: function_version(), together: Mutex::default() }
+        let (function, together) = (function_version(), Mutex::default());
+        Self { runtime, handler_event, function, source_queue: None, together }
+    }
+
+    /// The function of the source queue with this URL (`https://HOST/ACCOUNT/NAME`).
+    #[must_use]
+    pub fn of_queue(self, url: Option<&str>) -> Self {
+        let end_of_arn = |url: &str| {
+            let mut segments = url.rsplit('/');
+            let (name, account) = (segments.next()?, segments.next()?);
+            Some(format!(":{account}:{name}"))
+        };
+        Self { source_queue: url.and_then(end_of_arn), ..self }
     }
 
     /// Concurrent calls.
@@ -234,6 +248,10 @@ impl<R: Runtime> Handler for OwnFunction<R> {
 impl Guest for OwnFunction {
     fn invoked(&self, function_arn: &str, trace_id: Option<&str>) {
         self.runtime.invoked(function_arn, trace_id);
+    }
+
+    fn is_own_queue(&self, queue_arn: &str) -> bool {
+        self.source_queue.as_ref().is_none_or(|end| queue_arn.ends_with(end.as_str()))
     }
 
     async fn other_event(

@@ -754,6 +754,24 @@ async fn outside_lambda_a_call_that_waits_for_the_start_until_its_limit_has_not_
 }
 
 #[tokio::test]
+async fn a_queue_is_its_own_by_account_and_name() {
+    let own = |url| {
+        let command = command(&["true"]);
+        OwnFunction::new(Processes::new(command, NonZeroU16::MIN), HandlerEvent::Record).of_queue(url)
+    };
+    let orders = own(Some("https://sqs.eu-west-1.amazonaws.com/123456789012/orders"));
+    for (arn, is_own) in [
+        ("arn:aws:sqs:eu-west-1:123456789012:orders", true),
+        ("arn:aws:sqs:eu-west-1:123456789012:other-orders", false),
+        ("arn:aws:sqs:eu-west-1:999999999999:orders", false),
+        ("arn:aws:sqs:eu-west-1:123456789012:refunds", false),
+    ] {
+        assert_eq!(orders.is_own_queue(arn), is_own, "{arn}");
+        assert!(own(None).is_own_queue(arn), "nothing says which is its own");
+    }
+}
+
+#[tokio::test]
 async fn an_event_that_is_none_of_sqss_is_passed_on_with_its_answer() {
     let own = Own::new(HandlerEvent::Record);
     own.invoked("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
