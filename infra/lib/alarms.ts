@@ -3,7 +3,7 @@ import type { Construct } from 'constructs';
 
 import { addAlarms, type Alarm, deadLetterAlarms, readerAlarms, WAITING_SECONDS_MAX } from './alarm';
 import { annotatorAlarms } from './annotator';
-import { redeliverMetric } from './metrics';
+import { deadLettersBy, PERIOD, redeliverMetric } from './metrics';
 import type { NormalizedProps } from './normalized-props';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan';
 import { type Loop, readersOf } from './strategy/definition';
@@ -24,8 +24,41 @@ export function createAlarms(
     ...messageAgeAlarms(plan, loop),
     ...readersOf(loop).flatMap(({ readerName, reader }) => readerAlarms(readerName, reader)),
     ...targetDown(plan, loop),
+    allInvalid(loop),
     ...(props.target.kind === 'lambda' ? targetLoop(scope, props.target.function) : []),
   ]);
+}
+
+/** The invalid messages at which the next one goes off. Fewer may be one producer's mistake. */
+const INVALID_MAX = 9;
+
+/**
+ * All messages are invalid, as when a queue's messages have no envelope. While others are processed, fail, are held or die
+ * for other reasons, the expression is 0.
+ */
+function allInvalid({ messageProcessor, finalDlqAnnotator }: Loop): Alarm {
+  const invalid = 'FILL(notFormat, 0) + FILL(notSchema, 0)';
+  return {
+    name: 'all-invalid',
+    severity: 'page',
+    description:
+      'All messages of the last five minutes, at least ten, were invalid and are in the final DLQ. If their bodies have no envelope, set envelope: ' +
+      'Envelope.OPTIONAL (ENVELOPE=optional, the template: Envelope); if not, their ErrorDetails say which rule they break. Then send them back.',
+    metric: new cloudwatch.MathExpression({
+      expression: `IF((FILL(called, 0) + FILL(held, 0) + FILL(died, 0)) > (${invalid}), 0, ${invalid})`,
+      label: 'invalid messages, if all are',
+      usingMetrics: {
+        // Each message with an answer has its age, whatever the strategy does with it.
+        called: redeliverMetric('MessageAgeSeconds', messageProcessor, cloudwatch.Stats.SAMPLE_COUNT),
+        held: redeliverMetric('Held', messageProcessor),
+        died: redeliverMetric('DeadLettered', finalDlqAnnotator),
+        notFormat: deadLettersBy('INVALID_MESSAGE_FORMAT', finalDlqAnnotator),
+        notSchema: deadLettersBy('INVALID_MESSAGE_SCHEMA', finalDlqAnnotator),
+      },
+      period: PERIOD,
+    }),
+    threshold: INVALID_MAX,
+  };
 }
 
 /**

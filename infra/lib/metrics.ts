@@ -47,6 +47,11 @@ export function redeliverMetric(
   });
 }
 
+/** The dead letters of one error type. */
+export function deadLettersBy(errorType: string, annotator: lambda.Function): cloudwatch.Metric {
+  return redeliverMetric('DeadLettered', annotator).with({ dimensionsMap: { Function: annotator.functionName, ErrorType: errorType } });
+}
+
 /** The sum of a metric over all functions that write it. */
 export function redeliverMetricSum(metricName: RedeliverMetric, writers: readonly lambda.Function[], label?: string): cloudwatch.IMetric {
   const [only, ...others] = writers;

@@ -115,6 +115,18 @@ test('it accepts messages without an envelope by default', () => {
   assert.deepEqual([PARAMETERS.Envelope.Default, PARAMETERS.Envelope.AllowedValues], ['optional', ['required', 'optional']]);
 });
 
+test("the alarm on invalid messages watches the function's own metrics", () => {
+  const [alarm] = properties('AWS::CloudWatch::Alarm').filter(({ AlarmName }) => AlarmName['Fn::Sub'] === '${Prefix}-all-invalid');
+  const functions = alarm.Metrics.flatMap(({ Id, MetricStat }: any) => (MetricStat ? [[Id, plain(MetricStat.Metric.Dimensions.find(({ Name }: any) => Name === 'Function').Value)]] : []));
+  assert.deepEqual(Object.fromEntries(functions), {
+    called: '{FunctionName}',
+    held: '{FunctionName}',
+    died: '{RedeliverFinalDlqAnnotator}',
+    notFormat: '{RedeliverFinalDlqAnnotator}',
+    notSchema: '{RedeliverFinalDlqAnnotator}',
+  });
+});
+
 test('a name that would not be the one of a function or a role is refused before anything is created', () => {
   const takes = (name: 'FunctionName' | 'RoleName' | 'RoleId' | 'RolePath', value: string): boolean => new RegExp(`^(?:${PARAMETERS[name].AllowedPattern})$`).test(value);
   assert.deepEqual(['orders', 'arn:aws:lambda:eu-west-1:111122223333:function:orders', 'orders:live', ''].map((value) => takes('FunctionName', value)), [true, false, false, false]);

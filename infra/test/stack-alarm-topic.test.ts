@@ -157,7 +157,7 @@ describe('who is notified', () => {
   const PAGES = [
     ...['source-queue', 'intermediate-dlq', 'annotation-queue'].map((queue) => `${queue}-waits-too-long`),
     ...['message-processor', 'failed-message-processor', 'final-dlq-annotator'].flatMap((name) => [`${name}-errors`, `${name}-not-confirmed`, `${name}-sees-old-messages`]),
-    'final-dlq-about-to-expire', 'held-too-long', 'target-down',
+    'all-invalid', 'final-dlq-about-to-expire', 'held-too-long', 'target-down',
   ].sort();
   const TICKETS = [
     'failed-message-processor-throttles', 'final-dlq-annotator-throttles', 'final-dlq-arrivals', 'final-dlq-not-empty', 'intermediate-dlq-backlog',
@@ -166,7 +166,7 @@ describe('who is notified', () => {
   const who = (pages: string, tickets: string): Record<string, string> =>
     Object.fromEntries([...PAGES.map((name) => [name, pages]), ...TICKETS.map((name) => [name, tickets])]);
   const silent = (some: number): string =>
-    `${some} of 23 alarms notify nobody: set ticketTopic (the app's alarmTopicArn), or acknowledge this if something else watches them. [ack: @redeliver/cdk:alarmsNotifyNobody]`;
+    `${some} of 24 alarms notify nobody: set ticketTopic (the app's alarmTopicArn), or acknowledge this if something else watches them. [ack: @redeliver/cdk:alarmsNotifyNobody]`;
 
   test('what cannot wait pages, and what can is a ticket', () => {
     const both = notified((topic) => ({ pageTopic: topic('Pager'), ticketTopic: topic('Desk') }));
@@ -178,7 +178,7 @@ describe('who is notified', () => {
   });
 
   test('nobody, and the synth says so', () => {
-    assert.deepEqual(notified(() => ({})), { alarms: who(', ', ', '), warnings: [silent(23)] });
+    assert.deepEqual(notified(() => ({})), { alarms: who(', ', ', '), warnings: [silent(24)] });
   });
 
   test('nobody, and the synth is silent about it once that is acknowledged', () => {

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { AlarmPreset, AsyncRetry, Notify, OnGiveUp, Redeliver, RetryPolicy, Strategy, Target } from '../lib/index';
+import { AlarmPreset, AsyncRetry, Notify, OnGiveUp, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target } from '../lib/index';
 import { asyncNamesOf, namesOf } from '../lib/names';
 import { resources } from './stack-exact';
 import { fakeBundles, HTTP, templateWith } from './stack-support';
@@ -67,7 +67,7 @@ test("the page has each alarm's severity, and whether it is essential", () => {
   const told = (alarm: string): (typeof rows)[number] | undefined =>
     rows.find(({ name }) => (name.startsWith('…') ? alarm.endsWith(name.slice(1)) : alarm === name));
   const [every, essential] = [severities(AlarmPreset.ALL), severities(AlarmPreset.ESSENTIAL)];
-  assert.equal(Object.keys(every).length, 36);
+  assert.equal(Object.keys(every).length, 37);
   for (const [alarm, severity] of Object.entries(every)) {
     const { severity: ofPage, essential: mark } = told(alarm) ?? assert.fail(alarm);
     assert.deepEqual([ofPage, mark], [severity, alarm in essential ? 'yes' : ''], alarm);
@@ -97,8 +97,15 @@ test('a quiet deployment costs what the page adds up', () => {
   }
 });
 
-test('the cost of the alarms is that of as many as there are', () => {
-  const [resending, hiding] = [HTTP, { ...HTTP, strategy: Strategy.VISIBILITY } as const].map((props) => alarms(templateWith(() => props)).length);
+test('the cost of the alarms is that of the metrics that they watch', () => {
+  const counts = (props: RedeliverProps): [number, number] => {
+    const found = Object.values(resources(templateWith(() => props), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['Metrics'] ?? [{ MetricStat: {} }]);
+    return [found.length, found.flat().filter(({ MetricStat }: any) => MetricStat).length];
+  };
+  const [[resending, watched], [hiding, watchedThere]] = [counts(HTTP), counts({ ...HTTP, strategy: Strategy.VISIBILITY })];
   const [row] = page('deploy/cost.md').match(/^\| alarms \|.*$/m) ?? [];
-  assert.equal(row, `| alarms | ${resending}, at $0.10 (${hiding} with \`visibility\`) | $${((resending ?? 0) / 10).toFixed(2)} |`);
+  assert.equal(
+    row,
+    `| alarms | ${resending} on ${watched} metrics, at $0.10 (${hiding} on ${watchedThere} with \`visibility\`) | $${(watched / 10).toFixed(2)} |`,
+  );
 });

@@ -184,6 +184,7 @@ describe('strategy ordered', () => {
       'held-too-long': 3600,
       'final-dlq-not-empty': 0,
       'final-dlq-arrivals': 0,
+      'all-invalid': 9,
       'final-dlq-about-to-expire': 967_680,
       'source-queue-waits-too-long': hour + day,
       'source-dlq-waits-too-long': hour,

@@ -72,6 +72,33 @@ describe('alarms', () => {
     }
   });
 
+  test('all messages invalid is told of one period with ten invalid messages and no other, and counts each once', () => {
+    const alarm = alarms.find(({ AlarmName }) => AlarmName === 'redeliver-prod-all-invalid');
+    const [expression, ...metrics] = alarm?.['Metrics'] as any[];
+    const invalid = 'FILL(notFormat, 0) + FILL(notSchema, 0)';
+    assert.equal(expression.Expression, `IF((FILL(called, 0) + FILL(held, 0) + FILL(died, 0)) > (${invalid}), 0, ${invalid})`);
+    const told = metrics.map(({ Id, ReturnData, MetricStat: { Metric, Period, Stat } }) => [
+      Id, ReturnData, Period, `${Stat} ${Metric.MetricName} of ${Metric.Dimensions.map(({ Value }: any) => plain(Value)).join(' ')}`,
+    ]);
+    assert.deepEqual(told, [
+      ['called', false, 300, 'SampleCount MessageAgeSeconds of {MessageProcessor}'],
+      ['held', false, 300, 'Sum Held of {MessageProcessor}'],
+      ['died', false, 300, 'Sum DeadLettered of {FinalDlqAnnotator}'],
+      ['notFormat', false, 300, 'Sum DeadLettered of INVALID_MESSAGE_FORMAT {FinalDlqAnnotator}'],
+      ['notSchema', false, 300, 'Sum DeadLettered of INVALID_MESSAGE_SCHEMA {FinalDlqAnnotator}'],
+    ]);
+    const value = (counts: object): number => {
+      const { called, held, died, notFormat, notSchema } = { called: 0, held: 0, died: 0, notFormat: 0, notSchema: 0, ...counts };
+      const names = { IF: (holds: boolean, one: number, other: number) => (holds ? one : other), FILL: (count: number) => count, called, held, died, notFormat, notSchema };
+      return new Function(...Object.keys(names), `return ${expression.Expression};`)(...Object.values(names));
+    };
+    assert.deepEqual([value({}), value({ notFormat: 4, notSchema: 6, died: 10 })], [0, 10]);
+    for (const other of [{ called: 1 }, { held: 1 }, { died: 11 }]) {
+      assert.equal(value({ notFormat: 10, died: 10, ...other }), 0, 'a message that is not invalid');
+    }
+    assert.deepEqual([alarm?.['Threshold'], alarm?.['ComparisonOperator'], alarm?.['TreatMissingData']], [9, 'GreaterThanThreshold', 'notBreaching']);
+  });
+
   test('an existing queue and a Lambda target are watched as our own are', () => {
     const names = (of: typeof all): string[] => of.map((alarm) => alarm['AlarmName']).sort();
     assert.deepEqual(names(all), [...names(alarms), 'redeliver-prod-target-loop-stopped'].sort());
@@ -172,8 +199,9 @@ describe('what is watched is what the functions write', () => {
     const asked = new Set(
       Object.values(resources(of, 'AWS::CloudWatch::Alarm'))
         .map(({ Properties }) => Properties)
+        .flatMap((properties) => [properties, ...(properties['Metrics'] ?? []).map(({ MetricStat }: any) => MetricStat?.Metric ?? {})])
         .filter(({ Namespace }) => Namespace === 'Redeliver')
-        .map(({ MetricName, Dimensions }) => `${MetricName} of ${plain(Dimensions[0].Value)}`)
+        .map(({ MetricName, Dimensions }) => `${MetricName} of ${plain(Dimensions.find(({ Name }: any) => Name === 'Function').Value)}`)
         .concat(widgetsOf(of).flatMap(({ properties }) => (properties.metrics ?? []).map(line)).flatMap((told) => told.match(/(?<=^(?:\w+ = )?Redeliver )\w+ of \S+(?=:)/) ?? [])),
     );
     assert.ok(asked.size >= 12, [...asked].join(', '));

@@ -17,6 +17,9 @@ describe('alarms', () => {
 
   /** An alarm in short: metric, subject, statistic and threshold. */
   const told = ({ Properties }: Resource): unknown[] => {
+    if (Properties['Metrics'] !== undefined) {
+      return [Properties['AlarmName'].replace('redeliver-prod-', ''), 'an expression', `${Properties['Metrics'].length - 1} metrics`, `> ${Properties['Threshold']}`];
+    }
     const [dimension] = Properties['Dimensions'];
     const of = dimension.Value.Ref ?? dimension.Value['Fn::GetAtt'][0];
     return [
@@ -54,17 +57,17 @@ describe('alarms', () => {
       ]),
       ['target-down', 'Redeliver CircuitOpen', 'Function=MessageProcessor', 'Maximum > 0'],
       ['held-too-long', 'Redeliver LongestHoldSeconds', 'Function=MessageProcessor', 'Maximum > 3600'],
+      // What it computes: stack-watch-exact.test.ts.
+      ['all-invalid', 'an expression', '5 metrics', '> 9'],
     ];
     assert.deepEqual(alarms.map(told).sort(), expected.sort());
   });
 
   test('none goes off for want of traffic, and each says what to do', () => {
     for (const { Properties } of alarms) {
-      const { TreatMissingData, ComparisonOperator, Period, AlarmActions, AlarmDescription } = Properties;
-      assert.deepEqual(
-        [TreatMissingData, ComparisonOperator, Period, AlarmActions],
-        ['notBreaching', 'GreaterThanThreshold', 300, undefined],
-      );
+      const { TreatMissingData, ComparisonOperator, Period, Metrics = [], AlarmActions, AlarmDescription } = Properties;
+      const periods = new Set([Period, ...Metrics.map(({ MetricStat }: any) => MetricStat?.Period)].filter((period) => period !== undefined));
+      assert.deepEqual([TreatMissingData, ComparisonOperator, [...periods], AlarmActions], ['notBreaching', 'GreaterThanThreshold', [300], undefined]);
       assert.ok(AlarmDescription.length > 40, AlarmDescription);
     }
   });
@@ -125,7 +128,7 @@ describe('the dashboard', () => {
       'Successful calls to the target, in seconds',
       'Functions: errors, throttles, sends not confirmed',
     ]);
-    assert.equal(widgets[0]?.properties.alarms.length, 23);
+    assert.equal(widgets[0]?.properties.alarms.length, 24);
     for (const [dimension, metric] of [['RetryAttempt', 'RetriesScheduled'], ['ErrorType', 'DeadLettered'], ['FailureKind', 'HandedOff']]) {
       const search = `SEARCH('{Redeliver,Function,${dimension}} MetricName=\\"${metric}\\" Function=\\"TOKEN\\"', 'Sum', 300)`;
       assert.ok(text.includes(search), search);

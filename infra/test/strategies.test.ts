@@ -140,6 +140,7 @@ describe('strategy visibility', () => {
     assert.deepEqual(alarms(template), {
       'final-dlq-not-empty': 0,
       'final-dlq-arrivals': 0,
+      'all-invalid': 9,
       'final-dlq-about-to-expire': 967_680,
       // SQS reports the age of a message until its third receive: three delays of up to 900 s.
       'source-queue-waits-too-long': hour + 3 * 900,

@@ -164,14 +164,14 @@ test('an archive, notices and both add what they need, and no more', () => {
   const parameters = { ARCHIVE_BUCKET: 'ArchiveBucket', ARCHIVE_BUCKET_OWNER: 'ArchiveBucketOwner', ARCHIVE_PREFIX: 'ArchivePrefix', ARCHIVE_OMIT: 'ArchiveOmit' };
   const archived = Object.entries(parameters).map(([name, Ref]) => [name, { Ref }]);
   const notified = ['NOTIFY_ARN', { Ref: 'NotifyArn' }];
-  assert.deepEqual(added({}), { resources: [], variables: [], rights: [], onDashboard: 23 });
-  assert.deepEqual(added(GIVEN.HasArchive), { resources: [alarm], variables: archived, rights: [put], onDashboard: 24 });
-  assert.deepEqual(added(GIVEN.HasNotices), { resources: [alarm], variables: [notified], rights: [publish], onDashboard: 24 });
+  assert.deepEqual(added({}), { resources: [], variables: [], rights: [], onDashboard: 24 });
+  assert.deepEqual(added(GIVEN.HasArchive), { resources: [alarm], variables: archived, rights: [put], onDashboard: 25 });
+  assert.deepEqual(added(GIVEN.HasNotices), { resources: [alarm], variables: [notified], rights: [publish], onDashboard: 25 });
   assert.deepEqual(added({ ...GIVEN.HasArchive, ...GIVEN.HasNotices }), {
     resources: [alarm, alarm],
     variables: [...archived, notified],
     rights: [put, publish],
-    onDashboard: 25,
+    onDashboard: 26,
   });
 });
 

@@ -5,6 +5,8 @@ Its functions in Python and Node.js run in workers of its own, which know no wra
 A function that has one is run by AWS's own runtime instead, started by the wrapper from its layer, as a `bootstrap` of an OS-only runtime.
 
 It also hands a template's parameters on as text, where CloudFormation makes numbers of them: a mapping's concurrency becomes one here.
+
+And it refuses an alarm on an expression of several metrics: such an alarm watches the first of them here.
 """
 
 import io
@@ -32,6 +34,7 @@ cd "$LAMBDA_TASK_ROOT" && exec "$LAMBDA_TASK_ROOT$AWS_LAMBDA_EXEC_WRAPPER" {comm
 
 without_wrapper = lambda_svc._execute_function_warm
 of_numbers = lambda_svc._sqs_esm_concurrency
+of_one_metric = provisioners._cw_metric_alarm_record
 
 
 def execute(func, event, request_id):
@@ -67,5 +70,14 @@ def concurrency(mapping, *others):
     return of_numbers(mapping | {"ScalingConfig": scaling}, *others)
 
 
+def alarm(name, properties):
+    metrics = [metric["MetricStat"] for metric in properties.get("Metrics") or [] if "MetricStat" in metric]
+    if metrics:
+        named = {key: metrics[0]["Metric"].get(key) for key in ("MetricName", "Namespace", "Dimensions")}
+        properties = {**properties, **named, "Period": metrics[0]["Period"], "Statistic": metrics[0]["Stat"], "Metrics": None}
+    return of_one_metric(name, properties)
+
+
 lambda_svc._execute_function_warm = execute
 lambda_svc._sqs_esm_concurrency = concurrency
+provisioners._cw_metric_alarm_record = alarm

@@ -492,14 +492,14 @@ fn each_month_whatever_the_traffic() {
         "deploy/cost.md",
         &format!(
             "| idle polling | 3 mappings × 5 long polls of 20 s = {:.2} million requests | {} |\n\
-         | alarms | 23, at {} (14 with `visibility`) | {} |\n\
+         | alarms | 24 on 28 metrics, at {} (15 on 19 with `visibility`) | {} |\n\
          | dashboard | one; the account's first three are free | {} |\n\
          | metrics | {} each, by the hours in which it was written: 15 always used, up to about 49 with all attempts, kinds, error types and an outage | {} to {} |\n\
          | traces | X-Ray samples one request a second and 5 % of the rest, at ${} a million | at most ${:.0} + 5 % of the traffic |",
             polls / 1e6,
             dollars(polling),
             dollars(alarm),
-            dollars(23.0 * alarm),
+            dollars(28.0 * alarm),
             dollars(prices.dashboard_month.dollars),
             dollars(metric),
             dollars(15.0 * metric),
