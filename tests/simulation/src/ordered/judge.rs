@@ -13,6 +13,9 @@ use serde_json::Value;
 
 use super::knobs::{Fate, Knobs};
 
+/// The time that the last call needs before the limit of a message's age: one that is held has no shorter delay.
+const ARRIVAL_SECONDS: u64 = 5;
+
 /// Lines kept for the report of a failure.
 const TRACE: usize = 80;
 
@@ -398,7 +401,9 @@ impl Judge {
             "RETRY_ATTEMPT_EXCEEDED" if attempts <= rules.max_attempts => {
                 format!("message {n} was given up after {attempts} attempts")
             }
-            "MESSAGE_EXPIRED" if age + rules.delay_seconds_max() < rules.max_age_seconds => {
+            "MESSAGE_EXPIRED"
+                if age + rules.delay_seconds_max().max(ARRIVAL_SECONDS) < rules.max_age_seconds =>
+            {
                 format!("message {n} was given up after {age} s")
             }
             "NON_RETRYABLE_ERROR" if fate != Fate::Permanent => format!("message {n} has no permanent error"),
