@@ -763,7 +763,9 @@ impl Ledger {
         let own = if call.is_some() { by_age.min(by_failures) } else { by_age }.min(HOLD_SECONDS_MAX);
         // At a rate limit, a part of its age.
         let first = environment.first_outage.unwrap_or(now);
-        let age = (now + environment.skew - first + self.skew()).num_seconds().max(0) as f64;
+        // The breaker's moments are hundredths of a second, and a hold is rounded up.
+        let age = (now + environment.skew - first + self.skew() + ROUNDING).num_milliseconds().max(0) as f64
+            / 1000.0;
         let by_rate = (0.04 * age).clamp(1.0, HOLD_SECONDS_MAX);
         let is_limited = call.is_none() && error_type == "RateLimited";
         let least = if is_limited { 1 } else { (own - 0.01) as u64 }.max(1);
