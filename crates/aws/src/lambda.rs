@@ -105,8 +105,9 @@ async fn invoke(
 ) -> Result<Answer, Failed> {
     let deadline = deadline(context).ok_or_else(|| failed("the invocation's deadline is not a time"))?;
     // An error fails the invocation, so SQS delivers the whole batch again.
-    let Records { readable, unreadable } = match records(event) {
-        Ok(records) if records.readable.iter().all(|record| guest.is_own_queue(&record.queue_arn)) => records,
+    let is_own = |records: &Records| records.queue_arn.as_deref().is_none_or(|arn| guest.is_own_queue(arn));
+    let Records { readable, unreadable, .. } = match records(event) {
+        Ok(records) if is_own(&records) => records,
         Ok(_) | Err(NotAnSqsEvent::NoRecords) => {
             let other = guest.other_event(event, context, deadline).await;
             return match other {

@@ -22,7 +22,7 @@ use crate::policy::{Globs, Immediate, Policy};
 pub(crate) use budget::check_holds;
 pub use budget::{Budget, hold_grace, may_be_held};
 use budget::{HoldTimes, check_redrives, hold_delay, redrive_delay};
-pub use call_outcome::{CallOutcome, call_outcome};
+pub use call_outcome::{CallOutcome, call_outcome, is_permanent_status};
 use due::FlooredBackoff;
 pub(crate) use due::{ARRIVAL, AgeLimit, DueTime, check_age, check_attempts};
 pub(crate) use on_queue::not_retained;

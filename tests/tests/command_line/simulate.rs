@@ -356,7 +356,7 @@ fn the_first_line_names_the_remedy_for_most_deaths() {
 }
 
 #[test]
-fn one_message_and_calls_that_hang_are_worded_as_such() {
+fn a_single_message_and_hanging_calls_are_described_in_the_singular_and_as_hanging() {
     let policy = Scratch::new("simulate-one.json", b"{}");
     let arguments = ["--messages", "1", "--outage", "6h", "--over", "1m", "--hang"];
     let tables = String::from_utf8(simulate(&policy, &arguments).stdout).unwrap();

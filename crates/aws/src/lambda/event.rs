@@ -21,6 +21,8 @@ pub struct Records {
     pub readable: Vec<ReceivedMessage>,
     /// SQS message ids of the others, which must be reported as failed.
     pub unreadable: Vec<String>,
+    /// The ARN of their queue, if a record says it. All records of an event are from one queue.
+    pub queue_arn: Option<String>,
 }
 
 /// An event that fails the whole invocation, so that SQS delivers its records again.
@@ -42,7 +44,10 @@ pub enum NotAnSqsEvent {
 /// If it is not an SQS event, or a record has no message id.
 pub fn records(event: &str) -> Result<Records, NotAnSqsEvent> {
     match all(event) {
-        Some(readable) => Ok(Records { readable, unreadable: Vec::new() }),
+        Some(readable) => {
+            let queue_arn = readable.first().map(|record| record.queue_arn.clone());
+            Ok(Records { readable, unreadable: Vec::new(), queue_arn })
+        }
         None => one_by_one(event),
     }
 }
@@ -60,6 +65,11 @@ fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
         message_id: String,
     }
     #[derive(Deserialize)]
+    struct Queue {
+        #[serde(rename = "eventSourceARN")]
+        arn: String,
+    }
+    #[derive(Deserialize)]
     struct Source {
         // SNS spells it differently.
         #[serde(rename = "eventSource", alias = "EventSource")]
@@ -68,6 +78,7 @@ fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
     let event: SqsEvent<&RawValue> = object(event).ok_or(NotAnSqsEvent::NoRecords)?;
     let mut records = Records::default();
     for (index, raw) in event.records.into_iter().enumerate() {
+        records.queue_arn = records.queue_arn.or_else(|| object::<Queue>(raw.get()).map(|queue| queue.arn));
         let record = object(raw.get()).and_then(|record| received(record).ok());
         if let Some(record) = record {
             records.readable.push(record);

@@ -152,12 +152,15 @@ impl Guest for Answering {
 #[tokio::test]
 async fn a_batch_of_another_queue_is_a_guests() {
     let function = Noting::default();
-    let mut refund = record("b", "{}");
-    refund["eventSourceARN"] = "arn:aws:sqs:eu-central-1:123456789012:refunds".into();
+    let of_refunds = |mut record: Value| {
+        record["eventSourceARN"] = "arn:aws:sqs:eu-central-1:123456789012:refunds".into();
+        record
+    };
     let guest = Answering(Ok("null"));
     for (records, answer, given) in [
         (json!([record("a", "{}")]), r#"{"batchItemFailures":[]}"#, &["a"][..]),
-        (json!([refund]), "null", &["a"]),
+        (json!([of_refunds(record("b", "{}"))]), "null", &["a"]),
+        (json!([of_refunds(unreadable("c"))]), "null", &["a"]),
     ] {
         let event = json!({ "Records": records }).to_string();
         let outcome = invoke(&function, &Noted::default(), &guest, &event, &context(1_750_000_030_000)).await;

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use redeliver_core::decide::is_permanent_status;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerError, Invocation, Message};
@@ -229,7 +230,7 @@ fn outcome(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Result<()
     }
     let error_type = ErrorType::HttpStatus(status.as_u16());
     let details = format!("HTTP {status}");
-    let error = if is_permanent(status) {
+    let error = if is_permanent_status(status.as_u16()) {
         HandlerError::permanent(error_type, details)
     } else {
         HandlerError::transient(error_type, details)
@@ -240,14 +241,6 @@ fn outcome(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Result<()
         Some(delay) => Err(error.retry_after(delay)),
         None => Err(error),
     }
-}
-
-/// True for a status that blames the message itself. All other failures may pass (a redirect to a maintenance page, a
-/// rotated key, a route that a deployment lost); giving messages up for them would empty the queue into the final DLQ.
-/// docs/handlers.md has the reason for each status.
-fn is_permanent(status: StatusCode) -> bool {
-    let may_pass = matches!(status.as_u16(), 401 | 403..=405 | 407..=409 | 421 | 423..=425 | 429);
-    status.is_client_error() && !may_pass
 }
 
 /// Reads the body up to the limit; a longer one loses its connection.

@@ -6,6 +6,7 @@ mod picture;
 mod plot;
 mod tables;
 
+use redeliver_core::decide::breaker::LOWEST_RATE_SECONDS;
 use redeliver_core::policy::{Globs, Policy};
 use redeliver_sim::cost::Prices;
 use redeliver_sim::planner::{FailedCall, Forecast, Scenario};
@@ -83,9 +84,6 @@ fn check_status(policy: &Policy, failed_call: FailedCall) -> Result<(), UsageErr
          have them retried, name \"{failed_call}\" in the list retryable of each policy"
     )))
 }
-
-/// The lowest rate of an environment's circuit breaker: one call in 20 s (`RATE_MIN` in core/src/decide/breaker/rate.rs).
-const LOWEST_RATE_SECONDS: u32 = 20;
 
 /// Warns of more environments than the target's capacity bears.
 fn remark_on_capacity(scenario: &Scenario) {

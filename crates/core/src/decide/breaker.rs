@@ -34,6 +34,7 @@ use evidence::nats;
 pub use keys::Key;
 use keys::Keys;
 use moment::{Moment, MomentClock};
+pub use rate::LOWEST_RATE_SECONDS;
 use rate::Reserve;
 use shares::Shares;
 
@@ -238,25 +239,25 @@ impl Breaker {
             *self = Self::default();
         }
         let moment = self.clock.moment(now);
-        let answer = self.ask_circuits(caller, patience, moment);
-        let permit = |reason| Permission::Call(Permit { caller, began: self.changes, reason });
-        match answer {
-            CircuitsAnswer::Call => {
-                let permission = permit(Reason::Up);
-                self.target.take_token();
-                self.shares.called(caller.key);
-                self.keys.get_mut(caller.key, moment).map(Circuit::take_token);
-                permission
-            }
-            CircuitsAnswer::CallRegardless => permit(Reason::Regardless),
+        match self.ask_circuits(caller, patience, moment) {
+            CircuitsAnswer::Call => self.permit(caller, Reason::Up, moment),
+            CircuitsAnswer::CallRegardless => self.permit(caller, Reason::Regardless, moment),
             CircuitsAnswer::Probe(scope) => {
-                let permission = permit(Reason::Probe(scope));
+                let began = self.changes;
                 self.circuit(scope, caller.key, moment).begin_probe();
-                permission
+                Permission::Call(Permit { caller, began, reason: Reason::Probe(scope) })
             }
             CircuitsAnswer::Wait => Permission::Wait,
             CircuitsAnswer::Hold(scope) => Permission::Hold(self.hold_by(scope, caller, None, moment)),
         }
+    }
+
+    /// Permits a call that is not a probe; it uses a place of the rate.
+    fn permit(&mut self, caller: Caller, reason: Reason, now: Moment) -> Permission {
+        self.target.take_token();
+        self.shares.called(caller.key);
+        self.keys.get_mut(caller.key, now).map(Circuit::take_token);
+        Permission::Call(Permit { caller, began: self.changes, reason })
     }
 
     /// Asks the circuit of the target, and the key's where that may change the answer.
@@ -311,23 +312,19 @@ impl Breaker {
         {
             return Permission::Hold(Hold { delay: hold.delay.min(grace), ..hold });
         }
-        self.target.take_token();
-        self.keys.get_mut(caller.key, now).map(Circuit::take_token);
-        Permission::Call(Permit { caller, began: self.changes, reason: Reason::Regardless })
+        self.permit(caller, Reason::Regardless, now)
     }
 
     /// The hold of a message at its limit, which has waited long enough for its own trouble.
     fn last_hold(&mut self, caller: Caller, now: Moment) -> Option<Hold> {
-        if let Some(scope) = self.told_to_wait(caller.key, now) {
-            let delay = duration(self.asked_seconds(scope, caller, now).max(HOLD_SECONDS_MIN));
+        let CircuitsAnswer::Hold(scope) = self.ask_circuits(caller, Patience::Over, now) else { return None };
+        let asked = self.asked_seconds(scope, caller, now);
+        if asked > 0.0 {
+            let delay = duration(asked.max(HOLD_SECONDS_MIN));
             return Some(Hold { delay, ..self.hold_by(scope, caller, None, now) });
         }
-        match self.ask_circuits(caller, Patience::Over, now) {
-            CircuitsAnswer::Hold(scope) if self.circuit(scope, caller.key, now).is_limited() => {
-                Some(self.hold_by(scope, caller, None, now))
-            }
-            _ => None,
-        }
+        let is_limited = self.circuit(scope, caller.key, now).is_limited();
+        is_limited.then(|| self.hold_by(scope, caller, None, now))
     }
 
     /// Records the outcome of a permitted call.
@@ -361,8 +358,7 @@ impl Breaker {
         let now = self.clock.moment(now);
         let key = permit.caller.key;
         match permit.reason {
-            Reason::Regardless => {}
-            Reason::Up => {
+            Reason::Up | Reason::Regardless => {
                 self.target.give_back_token();
                 self.keys.get_mut(key, now).map(Circuit::give_back_token);
             }

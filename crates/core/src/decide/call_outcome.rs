@@ -84,6 +84,14 @@ static FAULTS: LazyLock<Globs> = LazyLock::new(|| {
     ])
 });
 
+/// True for an HTTP status that blames the message itself. All other failures may pass (a redirect to a maintenance page, a
+/// rotated key, a route that a deployment lost); giving messages up for them would empty the queue into the final DLQ.
+#[must_use]
+pub const fn is_permanent_status(status: u16) -> bool {
+    let may_pass = matches!(status, 401 | 403..=405 | 407..=409 | 421 | 423..=425 | 429);
+    status / 100 == 4 && !may_pass
+}
+
 /// Classifies a failed call. Only an error that the policy retries says anything about the target: any other error is the
 /// message's own fault.
 #[must_use]

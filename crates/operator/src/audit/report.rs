@@ -65,10 +65,11 @@ impl AuditReport {
         document("audit", self)
     }
 
-    /// A sentence about a setting, if all dead letters are invalid messages; `None` if not.
+    /// A sentence about a setting, if all dead letters that were read are invalid messages, whatever the options select; `None`
+    /// if not.
     pub fn all_invalid(&self) -> Option<String> {
         let setting = "envelope: Envelope.OPTIONAL in the construct (ENVELOPE=optional)";
-        all_invalid(invalid_among(&self.by_error_type), self.total, setting)
+        all_invalid(invalid_among(&self.by_error_type), self.coverage.seen, setting)
     }
 
     /// A sentence about messages that SQS deletes soon; `None` if there are none.

@@ -147,7 +147,7 @@ impl Forecast {
     fn add(&mut self, name: String, policy: &Policy, measured: Measurements, without: Option<Measurements>) {
         let strategy = self.scenario.strategy;
         let schedule = Schedule::of(policy);
-        let hold = HoldPlan::of(policy, self.scenario.failed_call);
+        let hold = HoldPlan::new(policy, self.scenario.failed_call);
         let outages: BTreeSet<_> =
             OUTAGES_SECONDS.into_iter().chain(self.scenario.fault.outage_seconds()).collect();
         let survival = |seconds| Survival::of(&schedule, hold.as_ref(), seconds);

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 use std::time::Duration;
 
+use redeliver_core::decide::is_permanent_status;
 use redeliver_core::handler::ErrorType;
 use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
@@ -105,13 +106,10 @@ impl FailedCall {
     }
 
     /// True for a status that an HTTP target gives up at once, unless the policy's `retryable` names it. The simulated target
-    /// has no such calls. `redeliver_aws::targets` has the rule, in a module of its own; a test compares with its table.
+    /// has no such calls.
     pub const fn is_permanent(self) -> bool {
         match self {
-            Self::Status(status) => {
-                let may_pass = matches!(status, 401 | 403..=405 | 407..=409 | 421 | 423..=425 | 429);
-                status / 100 == 4 && !may_pass
-            }
+            Self::Status(status) => is_permanent_status(status),
             Self::Hang => false,
         }
     }
@@ -251,36 +249,6 @@ mod tests {
         let meet_fault = (0..5).map(|group| groups.meet_fault(Some(&Groups::id(group))));
         assert_eq!(meet_fault.collect::<Vec<_>>(), [true, true, false, false, false]);
         assert!(!groups.meet_fault(None));
-    }
-
-    /// The kind of each status from 300 to 599 by the table of docs/handlers.md: "any other 4xx" covers those in no other row.
-    fn documented_kinds() -> Vec<(u16, String)> {
-        let page = include_str!("../../../../docs/handlers.md");
-        let (_, table) = page.split_once("| status or error | kind | why |\n| --- | --- | --- |\n").unwrap();
-        let rows = table.lines().take_while(|line| line.starts_with("| "));
-        let rows: Vec<_> = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>()).collect();
-        let covers = |statuses: &str, status: u16| match statuses.split_once(" to ") {
-            Some((first, last)) => match [first, last].map(str::parse::<u16>) {
-                [Ok(first), Ok(last)] => (first..=last).contains(&status),
-                _ => false,
-            },
-            None => statuses == status.to_string(),
-        };
-        let kind = |status: u16| {
-            let other = format!("any other {}xx", status / 100);
-            let named = rows.iter().find(|row| row[1].split(", ").any(|one| covers(one, status)));
-            named.or_else(|| rows.iter().find(|row| row[1] == other)).unwrap()[2].to_owned()
-        };
-        (300..=599).map(|status| (status, kind(status))).collect()
-    }
-
-    /// A plan would otherwise retry what the deployed target gives up at once.
-    #[test]
-    fn the_permanent_statuses_are_those_of_the_documentation() {
-        for (status, kind) in documented_kinds() {
-            assert_eq!(FailedCall::Status(status).is_permanent(), kind == "permanent", "{status}");
-        }
-        assert!(!FailedCall::Hang.is_permanent());
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub struct HoldPlan {
 
 impl HoldPlan {
     /// `None` if the policy has no circuit breaker.
-    pub(super) fn of(policy: &Policy, failed_call: FailedCall) -> Option<Self> {
+    pub(super) fn new(policy: &Policy, failed_call: FailedCall) -> Option<Self> {
         let breaker = policy.circuit_breaker.as_ref()?;
         let hold_seconds_max = breaker.hold_max.as_secs();
         let age_left = |age: u32| age.saturating_sub(u32::try_from(hold_seconds_max).unwrap_or(u32::MAX));
@@ -101,7 +101,7 @@ mod tests {
     const FAULTS: [FailedCall; 2] = [FailedCall::Status(500), FailedCall::Hang];
 
     fn held(failed_call: FailedCall, policy: &str, outages: [u64; 3]) -> [f64; 3] {
-        let hold = HoldPlan::of(&Policy::from_json(policy).unwrap(), failed_call).unwrap();
+        let hold = HoldPlan::new(&Policy::from_json(policy).unwrap(), failed_call).unwrap();
         outages.map(|outage_seconds| hold.survives(outage_seconds))
     }
 
@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(held(fault, fixed, [3600, 3780, 3781]), [1.0, 1.0, 0.0]);
         }
         let off = Policy::from_json(r#"{"circuit_breaker":false}"#).unwrap();
-        assert_eq!(HoldPlan::of(&off, NOT_NOW), None);
+        assert_eq!(HoldPlan::new(&off, NOT_NOW), None);
     }
 
     /// After its holds it is called once more, and given up.

@@ -12,9 +12,8 @@ use crate::lambda::Object;
 const CAUSES_MAX: usize = 3;
 
 /// Exceptions of Java and .NET that only carry another one, from a task or a reflective call.
-const CARRIERS: [&str; 6] = [
+const CARRIERS: [&str; 5] = [
     "AggregateException",
-    "BatchProcessingException",
     "CompletionException",
     "ExecutionException",
     "InvocationTargetException",
@@ -52,7 +51,7 @@ impl Exception {
     }
 
     /// The record's own exception, without those that a batch processor, a task or a reflective call put around it. Only
-    /// for an invocation with one record: of several, nobody knows whose it is.
+    /// for an invocation with one record: an exception does not say which record it is about.
     pub(super) fn unwrapped(self) -> Self {
         match self.inner() {
             Some(inner) => inner.unwrapped(),
@@ -73,7 +72,7 @@ impl Exception {
         let causes = self.causes.as_deref().and_then(|text| serde_json::from_str(text.get()).ok());
         let causes: Vec<Box<RawValue>> = causes.unwrap_or_default();
         match &*causes {
-            // Of several nobody knows which one matters.
+            // Several causes may all matter.
             [_, _, ..] => None,
             [only] => read(only),
             [] => read(self.cause.as_deref()?),

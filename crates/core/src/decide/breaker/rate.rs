@@ -16,8 +16,9 @@ const DECREASE: f32 = 0.78;
 const DECREASE_AGAIN: f32 = 0.6;
 /// The shortest time between decreases. The rate is in calls a second, so a decrease takes a second to show its effect.
 const DECREASE_INTERVAL_SECONDS: f32 = 1.0;
-/// One call in 20 seconds. A target that takes less is as good as down.
-const RATE_MIN: f32 = 0.05;
+/// The seconds of one call at the lowest rate. A target that takes fewer calls is as good as down.
+pub const LOWEST_RATE_SECONDS: u32 = 20;
+const RATE_MIN: f32 = 1.0 / LOWEST_RATE_SECONDS as f32;
 /// The largest burst: the calls that the rate allows in this time.
 const BURST_SECONDS: f32 = 0.3;
 /// A slow start ends at this rate, and the limit with it.

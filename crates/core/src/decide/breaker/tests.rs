@@ -493,7 +493,10 @@ mod open {
         assert_eq!(hold.reason, HoldReason::RateLimited);
         assert!(matches!(ask(1, 0.5), Permission::Hold(hold) if hold.delay <= Duration::from_secs(1)));
         assert!(matches!(ask(0, 0.5), Permission::Call(_)), "its grace is over");
-        assert!(matches!(ask(900, 30.0), Permission::Call(_)), "there is a place");
+        let Permission::Call(permit) = ask(900, 30.0) else { panic!("there is a place") };
+        environment.breaker.give_back(permit, after(30.0));
+        let again = environment.breaker.ask_overdue(overdue, Duration::from_secs(900), after(30.0));
+        assert!(matches!(again, Permission::Call(_)), "a place that was not used is free again");
     }
 
     /// The target's circuit does not know of it: this call was running when the target was found down.

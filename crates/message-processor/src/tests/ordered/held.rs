@@ -160,7 +160,7 @@ fn a_message_whose_holds_are_spent_is_given_up_if_its_last_call_is_told_not_now(
     );
 }
 
-/// Without it nobody sees that the head of a group has been held for hours.
+/// It shows that the head of a group has been held for hours.
 #[test]
 fn the_longest_hold_counts_from_the_first_receive_and_from_the_first_call_of_an_environment() {
     for (batch_size, expected) in [(1, [0, 2, 6]), (10, [0, 2, 6])] {

@@ -1,6 +1,6 @@
 //! Every HTTP status, as documented in docs/handlers.md.
 
-use redeliver_core::decide::{CallOutcome, call_outcome};
+use redeliver_core::decide::{CallOutcome, call_outcome, is_permanent_status};
 use redeliver_core::policy::Policy;
 
 use super::*;
@@ -157,7 +157,7 @@ fn a_status_that_says_when_to_call_again_is_never_permanent() {
         assert_eq!(error.error_type, ErrorType::HttpStatus(status));
         assert_eq!(kind_of(Err(error)), Kind::NotNow, "{status}");
         let error = told_by(status, Some("soon")).unwrap_err();
-        assert_eq!(error.kind == FailureKind::Permanent, is_permanent(StatusCode::from_u16(status).unwrap()));
+        assert_eq!(error.kind == FailureKind::Permanent, is_permanent_status(status));
     }
     assert_eq!(told_by(200, Some("5")), Ok(()));
 }

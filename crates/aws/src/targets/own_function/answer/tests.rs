@@ -245,7 +245,7 @@ fn a_batch_processors_exception_is_the_records_own() {
             (error_type, details.as_str())
         );
     }
-    // Nothing that looks like an exception: told as it is.
+    // Text without an exception is passed on unchanged.
     for text in [
         "",
         "Traceback (most recent call last):\n",
@@ -254,7 +254,7 @@ fn a_batch_processors_exception_is_the_records_own() {
     ] {
         assert_eq!(thrown(&wrapped(text)).error_type.name(), "BatchProcessingError", "{text}");
     }
-    // Of several records nobody knows whose it is.
+    // It does not say which of several records it is about.
     let several = outcomes(&Answer::Error(wrapped(&format!("{TRACEBACK}{frames}KeyError\n")).into()), &IDS);
     assert_eq!(several[0].clone().unwrap_err().error_type.name(), "BatchProcessingError");
 }
