@@ -1,4 +1,4 @@
-//! docs/guarantees.md names tests, which must exist, and how much they check.
+//! docs/guarantees/tests.md names tests, which must exist, and how much they check.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -48,7 +48,7 @@ fn tests(directory: &Path, found: &mut BTreeSet<String>) {
 
 #[test]
 fn every_test_that_a_promise_names_exists() {
-    let page = fs::read_to_string(root().join("docs/guarantees.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/guarantees/tests.md")).unwrap();
     let mut found = BTreeSet::new();
     tests(&root().join("crates"), &mut found);
     tests(&root().join("tests"), &mut found);
@@ -61,7 +61,7 @@ fn every_test_that_a_promise_names_exists() {
 
 #[test]
 fn as_much_is_simulated_as_the_page_says() {
-    let page = fs::read_to_string(root().join("docs/guarantees.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/guarantees/tests.md")).unwrap();
     let said = format!("until {SIMULATION_CHANGES} changes are checked");
     assert!(page.replace(',', "").contains(&said), "{said}");
 }
@@ -71,5 +71,5 @@ fn as_many_bugs_are_planted_as_the_page_says() {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
     let bugs: toml::Table = toml::from_str(&read("tests/simulation/planted/bugs.toml")).unwrap();
     let said = format!("the simulator must catch each of {}.", bugs["bug"].as_array().unwrap().len());
-    assert!(read("docs/guarantees.md").contains(&said), "{said}");
+    assert!(read("docs/guarantees/tests.md").contains(&said), "{said}");
 }
