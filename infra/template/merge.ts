@@ -16,30 +16,31 @@ export interface Template {
 
 /**
  * Merges two templates of one app into one that equals `on` if the condition holds and `off` otherwise. Entities are
- * matched by logical id.
+ * matched by logical id. `opposite` names the condition that holds if `condition` does not.
  *
- * @throws Error if an entity differs in more than its values, or exists only in `off`.
+ * @throws Error if an entity differs in more than its values, or exists only in `off` without `opposite`.
  */
-export function mergeTemplates(condition: string, on: Template, off: Template): Template {
+export function mergeTemplates(condition: string, on: Template, off: Template, opposite?: string): Template {
   return {
     Conditions: { ...off.Conditions, ...on.Conditions },
-    Resources: mergeEntities(condition, on.Resources, off.Resources),
-    Outputs: mergeEntities(condition, on.Outputs, off.Outputs),
+    Resources: mergeEntities(condition, on.Resources, off.Resources, opposite),
+    Outputs: mergeEntities(condition, on.Outputs, off.Outputs, opposite),
   };
 }
 
-/** Merges resources or outputs; an entity that only `on` has gets the condition. */
-function mergeEntities(condition: string, on: JsonObject, off: JsonObject): JsonObject {
+/** Merges resources or outputs; an entity that only one side has gets that side's condition. */
+function mergeEntities(condition: string, on: JsonObject, off: JsonObject, opposite?: string): JsonObject {
   const merged = keysOf(on, off).map((id): [string, Json] => {
     const [one, other] = [on[id], off[id]];
-    if (one === undefined) {
+    if (one !== undefined && other !== undefined) {
+      return [id, mergeEntity(condition, id, objectOf(one), objectOf(other))];
+    }
+    const side = one === undefined ? opposite : condition;
+    if (side === undefined) {
       throw new Error(`${id} exists only if ${condition} does not hold, which no condition expresses`);
     }
-    if (other === undefined) {
-      const only = objectOf(one);
-      return [id, { ...only, Condition: same(`${id}/Condition`, condition, only['Condition'] ?? condition) }];
-    }
-    return [id, mergeEntity(condition, id, objectOf(one), objectOf(other))];
+    const only = objectOf(one ?? other ?? null);
+    return [id, { ...only, Condition: same(`${id}/Condition`, side, only['Condition'] ?? side) }];
   });
   return Object.fromEntries(merged);
 }

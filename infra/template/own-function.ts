@@ -1,10 +1,11 @@
 import { Duration, type Stack } from 'aws-cdk-lib';
+import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 
-import { Target } from '../lib/index';
-import { type Json, type JsonObject, type Template } from './merge';
+import { SourceQueue, Target } from '../lib/index';
+import { ifElse, type Json, type JsonObject, mergeTemplates, type Template } from './merge';
 import { conditionsOf, is, type OptionName, PARAMETERS as SHARED, RULES } from './parameters';
-import { asFile, constructTemplate, HEAD, type Package, withConditions, zipOf } from './template';
+import { asFile, constructTemplate, HEAD, type Package, valueOf, withConditions, zipOf } from './template';
 
 /** Parameters of the template for an existing function. */
 export const PARAMETERS = {
@@ -29,6 +30,12 @@ export const PARAMETERS = {
     Default: '/',
     AllowedPattern: '/([!-~]+/)?',
     Description: "The path of that role in its ARN: '/service-role/' if the console created it.",
+  },
+  SourceQueueArn: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: '(arn:[^:]+:sqs:[^:]+:\\d{12}:[A-Za-z0-9_-]{1,80})?',
+    Description: "The ARN of an existing standard queue in this account and region that the function reads. '': a new queue.",
   },
   VisibilityTimeoutSeconds: {
     Type: 'Number',
@@ -70,7 +77,26 @@ export const PARAMETERS = {
 export const OWN_OPTIONS: readonly OptionName[] = ['HasKey', 'HasProducers', 'HasBoundary', 'IsTraced', 'TellsTopic', 'HasArchive', 'HasNotices'];
 
 /** Conditions of the resources. */
-export const CONDITIONS: JsonObject = { IsRead: is('ReadsQueue', 'true'), ...conditionsOf(OWN_OPTIONS) };
+export const CONDITIONS: JsonObject = {
+  IsRead: is('ReadsQueue', 'true'),
+  CreatesQueue: is('SourceQueueArn', ''),
+  TakesQueue: { 'Fn::Not': [{ Condition: 'CreatesQueue' }] },
+  ...conditionsOf(OWN_OPTIONS),
+};
+
+/** The source queue: a new one, or the one of `SourceQueueArn`. */
+export type Source = 'new' | 'existing';
+
+/** Who may send to an existing queue is said there. */
+const PRODUCERS_RULE: JsonObject = {
+  RuleCondition: { 'Fn::Not': [is('SourceQueueArn', '')] },
+  Assertions: [
+    {
+      Assert: is('ProducerPrincipals', ''),
+      AssertDescription: 'Remove ProducerPrincipals: the policy of the queue of SourceQueueArn says who may send to it.',
+    },
+  ],
+};
 
 /** The id of the construct's placeholder function, which the parameters replace. */
 const STAND_IN = 'OwnFunction';
@@ -79,17 +105,25 @@ const ADDED_TYPES = ['AWS::IAM::Policy', 'AWS::Lambda::EventSourceMapping'];
 
 /** The template file for an existing function, with everything but the function. */
 export function ownFunctionTemplateFile(from: Package): string {
-  const { Conditions, ...rest } = withConditions(ownFunctionTemplate(from, OWN_OPTIONS));
-  const Rules = { PointersAreForAnyBody: RULES.PointersAreForAnyBody, ArchiveHasBucket: RULES.ArchiveHasBucket };
+  const [taken, created] = (['existing', 'new'] as const).map((source) => withConditions(ownFunctionTemplate(from, OWN_OPTIONS, source))) as [Template, Template];
+  const { Conditions, ...rest } = mergeTemplates('TakesQueue', taken, created, 'CreatesQueue');
+  const { PointersAreForAnyBody, ArchiveHasBucket } = RULES;
+  const Rules = { PointersAreForAnyBody, ArchiveHasBucket, ProducersAreOfANewQueue: PRODUCERS_RULE };
   return asFile({ ...HEAD, Parameters: PARAMETERS, Rules, Conditions: { ...CONDITIONS, ...Conditions }, ...rest });
 }
 
 /** The construct's template for a function in its stack, without the function, its role and its log group. */
-export function ownFunctionTemplate(from: Package, options: readonly OptionName[]): Template {
-  const made = constructTemplate(from, options, (stack) => ({ target: Target.ownFunction(standIn(stack, from.architecture)) }));
+export function ownFunctionTemplate(from: Package, options: readonly OptionName[], source: Source): Template {
+  // The policy of an existing queue says who may send to it.
+  const offered = source === 'new' ? options : options.filter((option) => option !== 'HasProducers');
+  const made = constructTemplate(from, offered, (stack) => ({
+    target: Target.ownFunction(standIn(stack, from.architecture)),
+    ...(source === 'existing' && { existingSourceQueue: queueIn(stack, options.includes('HasKey')) }),
+  }));
   const [functionId, own] = only(made, 'AWS::Lambda::Function');
   const [roleId] = only(made, 'AWS::IAM::Role');
   const [rightsId] = only(made, 'AWS::IAM::Policy');
+  const [setterId] = Object.entries(made.Resources).find(([, resource]) => stepOf(resource as JsonObject) === 'set') ?? [];
   const elsewhere = (value: Json): Json => {
     const [where, what] = isObject(value) ? (Object.entries(value)[0] ?? []) : [];
     if (where === 'Ref' && (what === functionId || what === roleId)) {
@@ -108,7 +142,7 @@ export function ownFunctionTemplate(from: Package, options: readonly OptionName[
   };
   const resources = Object.entries(made.Resources)
     .filter(([id, resource]) => !id.startsWith(STAND_IN) || ADDED_TYPES.includes(String((resource as JsonObject)['Type'])))
-    .map(([id, resource]): [string, Json] => [id, withParameters(elsewhere(resource) as JsonObject, rightsId, from.architecture)]);
+    .map(([id, resource]): [string, Json] => [id, withParameters(elsewhere(resource) as JsonObject, rightsId, setterId, from.architecture)]);
   const { RETRY_POLICY: policy = '', ...others } = ((own['Properties'] as JsonObject)['Environment'] as { Variables: JsonObject }).Variables;
   const [layerId] = only(made, 'AWS::Lambda::LayerVersion');
   return {
@@ -123,6 +157,17 @@ export function ownFunctionTemplate(from: Package, options: readonly OptionName[
       },
     },
   };
+}
+
+/** The queue of `SourceQueueArn`, which is under the key of `KmsKeyArn` if there is one. */
+function queueIn(stack: Stack, hasKey: boolean): SourceQueue {
+  const key = hasKey && { encryptionKey: kms.Key.fromKeyArn(stack, 'SourceKey', valueOf(stack, 'KmsKeyArn')) };
+  return SourceQueue.fromArn(valueOf(stack, 'SourceQueueArn'), { ...key });
+}
+
+/** What a resource that sets the attributes of an existing queue does; `undefined` for another resource. */
+function stepOf({ Type, Properties }: JsonObject): Json | undefined {
+  return Type === 'Custom::RedeliverSourceQueue' ? (Properties as JsonObject)['Step'] : undefined;
 }
 
 function standIn(stack: Stack, architecture: lambda.Architecture): lambda.Function {
@@ -145,20 +190,26 @@ function only({ Resources }: Template, type: string): [string, JsonObject] {
   return found[0];
 }
 
-function withParameters(resource: JsonObject, rightsId: string, architecture: lambda.Architecture): JsonObject {
+function withParameters(resource: JsonObject, rightsId: string, setterId: string | undefined, architecture: lambda.Architecture): JsonObject {
   const properties = resource['Properties'] as JsonObject;
   const { Type } = resource;
   if (Type === 'AWS::IAM::Policy' && JSON.stringify(properties['Roles']) === '[{"Ref":"RoleName"}]') {
-    // Functions that share a role have one stack each.
-    return { ...resource, Properties: { ...properties, PolicyName: { 'Fn::Sub': '${Prefix}-messages' } } };
+    // Functions that share a role have one stack each. The mapping waits for an existing queue's attributes, not this.
+    const { DependsOn: _setter, ...rights } = resource;
+    return { ...rights, Properties: { ...properties, PolicyName: { 'Fn::Sub': '${Prefix}-messages' } } };
   }
   if (Type === 'AWS::Lambda::LayerVersion') {
     // The function uses the old version until it is given the new one.
     return { ...resource, DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain', Properties: { ...properties, Content: zipOf('layer', architecture) } };
   }
   if (Type === 'AWS::Lambda::EventSourceMapping' && JSON.stringify(properties['FunctionName']) === '{"Ref":"FunctionName"}') {
-    // Lambda checks the permissions when the mapping is created.
-    return { ...resource, DependsOn: [rightsId], Properties: { ...properties, Enabled: { 'Fn::If': ['IsRead', true, false] } } };
+    // Lambda checks the permissions when the mapping is created. The resource's id is the queue's ARN, once that is set.
+    const queue: JsonObject = setterId === undefined ? {} : { EventSourceArn: { Ref: setterId } };
+    return { ...resource, DependsOn: [rightsId], Properties: { ...properties, ...queue, Enabled: { 'Fn::If': ['IsRead', true, false] } } };
+  }
+  if (stepOf(resource) !== undefined) {
+    const HasKey = ifElse('HasKey', 'true', 'false');
+    return { ...resource, Properties: { ...properties, HasKey, VisibilityTimeout: { Ref: 'VisibilityTimeoutSeconds' } } };
   }
   if (Type === 'AWS::SQS::Queue' && JSON.stringify(properties['QueueName'])?.includes('-source')) {
     return { ...resource, Properties: { ...properties, VisibilityTimeout: { Ref: 'VisibilityTimeoutSeconds' } } };

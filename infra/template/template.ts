@@ -236,8 +236,11 @@ function withoutKey(properties: JsonObject): JsonObject {
 function withParameters(resource: JsonObject, architecture: lambda.Architecture): JsonObject {
   const properties = resource['Properties'] as JsonObject;
   switch (resource['Type']) {
-    case 'AWS::Lambda::Function':
-      return { ...resource, Properties: { ...properties, ...functionParameters(properties, architecture) } };
+    case 'AWS::Lambda::Function': {
+      // The function that sets an existing queue's attributes has its code in the template, and no settings.
+      const isOfPackage = 'Environment' in properties;
+      return isOfPackage ? { ...resource, Properties: { ...properties, ...functionParameters(properties, architecture) } } : resource;
+    }
     case 'AWS::CloudWatch::Alarm':
       return { ...resource, Properties: { ...properties, ...alarmParameters(properties) } };
     case 'AWS::Lambda::EventSourceMapping':
@@ -336,8 +339,10 @@ function inText(text: string): string {
   return text.replaceAll(PREFIX, '${Prefix}');
 }
 
-export function valueOf(stack: Stack, parameter: keyof typeof PARAMETERS): string {
-  return new CfnParameter(stack, parameter).valueAsString;
+/** The value of a parameter, which the stack has once. */
+export function valueOf(stack: Stack, parameter: keyof typeof PARAMETERS | 'SourceQueueArn'): string {
+  const known = stack.node.tryFindChild(parameter) as CfnParameter | undefined;
+  return (known ?? new CfnParameter(stack, parameter)).valueAsString;
 }
 
 export function cdkContext(): Record<string, unknown> {

@@ -6,7 +6,7 @@ import { parse } from 'yaml';
 
 import { OWN_OPTIONS, ownFunctionTemplate, ownFunctionTemplateFile, PARAMETERS } from '../template/own-function';
 import type { JsonObject } from '../template/merge';
-import { resolved } from './cloudformation';
+import { holds, resolved } from './cloudformation';
 import { grants, plain, referencesOf } from './stack-exact';
 import { fakeBundles } from './stack-support';
 
@@ -17,28 +17,36 @@ const { Conditions, Resources, Outputs } = FILE;
 const ofType = (type: string): any[] => Object.values<any>(Resources).filter(({ Type }) => Type === type);
 const properties = (type: string): any[] => ofType(type).map(({ Properties }) => Properties);
 
+/** Without the fingerprint of the settings in the id of the resource that checks a queue: the file has all settings in one. */
+function withOneCheck(section: any): any {
+  return JSON.parse(JSON.stringify(section).replaceAll(/Check[0-9a-f]{8}[0-9A-F]{8}"/g, 'Check"'));
+}
+
 /** The parameters that add all options, or none but these. */
 function parametersOf(all: boolean, others: Record<string, string> = {}): Record<string, string> {
   const given = ['AlarmTopicArn', 'KmsKeyArn', 'ProducerPrincipals', 'PermissionsBoundaryArn', 'ArchiveBucket', 'NotifyArn'].map((name) => [name, all ? 'given' : '']);
-  return { ...Object.fromEntries(given), Tracing: String(all), ReadsQueue: 'false', ...others };
+  return { ...Object.fromEntries(given), Tracing: String(all), ReadsQueue: 'false', SourceQueueArn: '', ...others };
 }
 
-test('with all options and without any, the file is what the construct makes, without the function', () => {
-  for (const options of [OWN_OPTIONS, []]) {
-    const made = ownFunctionTemplate(FROM, options);
-    const parameters = parametersOf(options.length > 0);
-    assert.deepEqual(resolved(Resources, Conditions, parameters), resolved(made.Resources, Conditions, parameters));
+test('with all options and without any, the file is what the construct makes of a new and of an existing queue, without the function', () => {
+  for (const [options, source] of [[OWN_OPTIONS, 'new'], [[], 'new'], [OWN_OPTIONS, 'existing'], [[], 'existing']] as const) {
+    const made = ownFunctionTemplate(FROM, options, source);
+    const parameters = parametersOf(options.length > 0, { SourceQueueArn: source === 'existing' ? 'given' : '' });
+    const resources = (section: JsonObject) => withOneCheck(resolved(section, Conditions, parameters));
+    assert.deepEqual(resources(Resources), resources(made.Resources));
     assert.deepEqual(resolved(Outputs, Conditions, parameters), resolved(made.Outputs, Conditions, parameters));
   }
 });
 
 test('it creates neither the function nor its role nor its log group, and refers to none', () => {
-  assert.deepEqual(properties('AWS::Lambda::Function').map(({ Code }) => Code).sort(), [
+  const withNewQueue = ofType('AWS::Lambda::Function').filter(({ Condition }) => Condition !== 'TakesQueue');
+  assert.deepEqual(withNewQueue.map(({ Properties }) => Properties.Code).sort(), [
     'redeliver-failed-message-processor-arm64.zip',
     'redeliver-final-dlq-annotator-arm64.zip',
   ]);
-  assert.equal(ofType('AWS::IAM::Role').length, 2);
-  assert.equal(ofType('AWS::Logs::LogGroup').length, 2);
+  // The third of each is of the function that sets an existing queue's attributes.
+  assert.equal(ofType('AWS::IAM::Role').length, 3);
+  assert.equal(ofType('AWS::Logs::LogGroup').length, 3);
   const known = [...Object.keys(Resources), ...Object.keys(PARAMETERS), 'AWS'];
   assert.deepEqual(referencesOf(Resources).filter((id) => !known.includes(id.split('::')[0] ?? id)), []);
   assert.ok(!JSON.stringify(FILE).includes('prefix-of-the-template'));
@@ -68,17 +76,43 @@ test("the function's role gets the rights of a message-processor, in a policy of
   assert.equal(denied.match(/"Fn::Sub":"arn:\$\{AWS::Partition\}:iam::\$\{AWS::AccountId\}:role\$\{RolePath\}\$\{RoleName\}"/g)?.length, 2);
 });
 
+test('an existing queue has its attributes set, and is read after that', () => {
+  const setters = ofType('Custom::RedeliverSourceQueue');
+  assert.deepEqual(setters.map(({ Properties }) => [Properties.Step, Properties.QueueArn, Properties.VisibilityTimeout]), [
+    ['check', { Ref: 'SourceQueueArn' }, { Ref: 'VisibilityTimeoutSeconds' }],
+    ['set', { Ref: 'SourceQueueArn' }, { Ref: 'VisibilityTimeoutSeconds' }],
+  ]);
+  const hasKey = (KmsKeyArn: string) => setters.map(({ Properties }) => resolved(Properties.HasKey, Conditions, { KmsKeyArn }));
+  assert.deepEqual([hasKey('given'), hasKey('')], [['true', 'true'], ['false', 'false']]);
+  const [mapping] = ofType('AWS::Lambda::EventSourceMapping').filter(({ Properties }) => Properties.FunctionName.Ref === 'FunctionName');
+  const { Ref: id } = resolved(mapping.Properties.EventSourceArn, Conditions, { SourceQueueArn: 'given' }) as { Ref: string };
+  assert.equal(Resources[id].Properties.Step, 'set');
+  const withQueue = parametersOf(false, { SourceQueueArn: 'given' });
+  const { SourceQueueUrl } = resolved(Outputs, Conditions, withQueue) as any;
+  assert.ok(JSON.stringify(SourceQueueUrl.Value).includes('SourceQueueArn'));
+  const queues = Object.values<any>(resolved(Resources, Conditions, withQueue) as JsonObject).filter(({ Type }) => Type === 'AWS::SQS::Queue');
+  assert.deepEqual(queues.map(({ Properties }) => Properties.QueueName['Fn::Sub']).sort(), ['${Prefix}-annotation', '${Prefix}-final-dlq', '${Prefix}-intermediate-dlq']);
+});
+
+test('who may send to an existing queue is not said here', () => {
+  const [rule] = FILE.Rules.ProducersAreOfANewQueue.Assertions;
+  const isRefused = (parameters: Record<string, string>) => holds(FILE.Rules.ProducersAreOfANewQueue.RuleCondition, Conditions, parameters) && !holds(rule.Assert, Conditions, parameters);
+  assert.equal(isRefused({ SourceQueueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders', ProducerPrincipals: '444455556666' }), true);
+  assert.equal(isRefused({ SourceQueueArn: '', ProducerPrincipals: '444455556666' }), false);
+  assert.equal(isRefused({ SourceQueueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders', ProducerPrincipals: '' }), false);
+});
+
 test('the function reads the source queue once somebody says so, and may do it by then', () => {
   const [mapping, ...others] = ofType('AWS::Lambda::EventSourceMapping').filter(({ Properties }) => Properties.FunctionName.Ref === 'FunctionName');
   assert.equal(others.length, 0);
-  assert.deepEqual(plain(mapping.Properties), {
+  assert.deepEqual(plain(resolved(mapping.Properties, Conditions, { SourceQueueArn: '', ReadsQueue: 'true' })), {
     FunctionName: '{FunctionName}',
     EventSourceArn: '{RedeliverSourceQueue.Arn}',
     BatchSize: 10,
     MaximumBatchingWindowInSeconds: 1,
     ScalingConfig: { MaximumConcurrency: '{MaxConcurrency}' },
     FunctionResponseTypes: ['ReportBatchItemFailures'],
-    Enabled: { 'Fn::If': ['IsRead', true, false] },
+    Enabled: true,
   });
   assert.equal(PARAMETERS.ReadsQueue.Default, 'false');
   const isEnabled = (ReadsQueue: string) => resolved(mapping.Properties.Enabled, Conditions, { ReadsQueue });
@@ -96,7 +130,7 @@ test('the layer is that of the zip, and stays as long as the function has it', (
 });
 
 test("the outputs have the function's variables, and the policy last: it may have lines", () => {
-  const text = plain(Outputs.FunctionVariables.Value);
+  const text = plain(resolved(Outputs.FunctionVariables.Value, Conditions, { SourceQueueArn: '' }));
   assert.deepEqual(text.split('\n').toSorted(), [
     'ANNOTATION_QUEUE_URL={RedeliverAnnotationQueue}',
     'AWS_LAMBDA_EXEC_WRAPPER=/opt/redeliver',
