@@ -46,7 +46,7 @@ export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan
   const functions = props.functions.map((target, index) => retriedFunction(target, index, props.functions, Stack.of(scope)));
   const problems = [
     ...nameProblems(names),
-    ...duplicateNameProblems(names, Stack.of(scope)),
+    ...duplicateNameProblems(names, scope),
     ...topicProblems(props, Stack.of(scope)),
     ...archiveProblems(props, Stack.of(scope)),
     ...notifyProblems(props.notify, Stack.of(scope)),

@@ -1,5 +1,6 @@
-import { type Stack, Token } from 'aws-cdk-lib';
+import { Stack, Token } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
+import type { Construct } from 'constructs';
 import { isIPv4 } from 'node:net';
 
 import { topicProblems } from './alarm-topic';
@@ -39,7 +40,8 @@ const USER_READER = {
 };
 
 /** All problems of a plan, a sentence each. */
-export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): string[] {
+export function problemsOf(props: NormalizedProps, plan: Plan, scope: Construct): string[] {
+  const stack = Stack.of(scope);
   const strategy = STRATEGIES[plan.strategy];
   const policy = policyProblems(plan.policy);
   const existing = queueOfThisStack(props.existingSourceQueue, stack);
@@ -56,7 +58,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
   ];
   return [
     ...nameProblems(plan.names),
-    ...duplicateNameProblems(plan.names, stack, existing),
+    ...duplicateNameProblems(plan.names, scope, existing),
     ...policy,
     ...longDelaysProblems(props),
     ...strategy.propProblems(props),

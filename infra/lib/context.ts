@@ -1,4 +1,3 @@
-import { Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import * as sns from 'aws-cdk-lib/aws-sns';
@@ -86,7 +85,7 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
     }),
   };
   if (problems.length > 0) {
-    planOf(normalizeProps(props, problems), Stack.of(scope), problems);
+    planOf(normalizeProps(props, problems), scope, problems);
   }
   return props;
 }

@@ -5,7 +5,7 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { watchEventSources } from './event-sources';
-import { allowSend, createFunction, eventSource, logEnvironment } from './function';
+import { allowSend, createFunction, logEnvironment } from './function';
 import { attach, LAYER_DIRECTORY } from './layer';
 import { messageEnvironment, schemaFiles } from './messages';
 import type { NormalizedProps } from './normalized-props';
@@ -61,14 +61,17 @@ export function createMessageProcessor(scope: Construct, props: NormalizedProps,
   }
   const { batchSize, maxConcurrency, maxBatchingWindow } = plan;
   const { minimum: minimumPollers, maximum: maximumPollers } = plan.pollers ?? {};
-  const mapped = eventSource(settings.source, {
+  // Not an event source: if the app adds the same queue later, the check below answers, and not the CDK about a taken id.
+  const mapping = messageProcessor.addEventSourceMapping('RedeliverSource', {
+    eventSourceArn: settings.source.queueArn,
+    reportBatchItemFailures: true,
     batchSize,
     ...(plan.pollers ? { provisionedPollerConfig: { minimumPollers, maximumPollers } } : { maxConcurrency }),
     ...(!plan.isFifo && { maxBatchingWindow }),
   });
-  messageProcessor.addEventSource(mapped);
+  settings.source.grantConsumeMessages(messageProcessor);
   if (plan.userFunction) {
-    watchEventSources(plan.userFunction, settings.source.queueArn, mapped.eventSourceMappingId);
+    watchEventSources(plan.userFunction, settings.source.queueArn, mapping.eventSourceMappingId);
   }
   return messageProcessor;
 }

@@ -1,5 +1,6 @@
-import type { Stack } from 'aws-cdk-lib';
+import { Stack, Stage, Token } from 'aws-cdk-lib';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
+import type { IConstruct } from 'constructs';
 
 /** Names of a `Redeliver`. They are fixed, since queues that refer to each other would be a cycle. */
 export interface Names {
@@ -77,17 +78,24 @@ export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
 }
 
 /**
- * Finds another construct with the same names, by its final DLQ: the deployment would fail. `existing` is checked
- * elsewhere.
+ * Finds another construct of the app with the same names in the same place, by its final DLQ: the deployment would fail.
+ * `existing` is checked elsewhere.
  */
 export function duplicateNameProblems(
   { prefix, finalDlq }: Pick<Names, 'prefix' | 'finalDlq'>,
-  stack: Stack,
+  scope: IConstruct,
   existing?: sqs.CfnQueue,
 ): string[] {
-  const queues = stack.node.findAll().filter((found) => found instanceof sqs.CfnQueue && found !== existing);
-  const isDuplicate = queues.some((queue) => (queue as sqs.CfnQueue).queueName === finalDlq);
-  return isDuplicate
-    ? [`prefix and stage make the name "${prefix}", which another construct in this stack uses; change one of them.`]
+  const queues = scope.node.root.node.findAll().filter((found): found is sqs.CfnQueue => found instanceof sqs.CfnQueue && found !== existing);
+  const duplicate = queues.find((queue) => queue.queueName === finalDlq && isSamePlace(Stack.of(queue), Stack.of(scope)));
+  const owner = duplicate?.node.scope?.node.scope;
+  return owner
+    ? [`prefix and stage make the name "${prefix}" for ${scope.node.path}, which ${owner.node.path} uses in the same account and region; change one of them.`]
     : [];
+}
+
+/** Without an environment, the stacks of one stage are deployed to the same place; those of two may not be. */
+function isSamePlace(one: Stack, other: Stack): boolean {
+  const isKnown = !Token.isUnresolved(one.account) && !Token.isUnresolved(one.region);
+  return one.account === other.account && one.region === other.region && (isKnown || Stage.of(one) === Stage.of(other));
 }

@@ -1,4 +1,5 @@
-import { Duration, type Stack } from 'aws-cdk-lib';
+import { Duration, Stack } from 'aws-cdk-lib';
+import type { Construct } from 'constructs';
 
 import { problemsOf } from './checks';
 import { commonSettingsOf } from './common-settings';
@@ -15,12 +16,13 @@ import { DEFAULT_STRATEGY, STRATEGIES } from './strategy/index';
 /**
  * Fills in the defaults and checks everything.
  *
+ * @param scope the construct, or its stack.
  * @param before problems found earlier, reported with the rest.
  * @throws RedeliverPropsError with all problems.
  */
-export function planOf(props: NormalizedProps, stack: Stack, before: readonly string[] = []): Plan {
-  const plan = withDefaults(props, stack);
-  const problems = problemsOf(props, plan, stack);
+export function planOf(props: NormalizedProps, scope: Construct, before: readonly string[] = []): Plan {
+  const plan = withDefaults(props, Stack.of(scope));
+  const problems = problemsOf(props, plan, scope);
   refuse([...before, ...(props.isDocument ? problems : problems.map(withPropNames))]);
   return plan;
 }

@@ -49,7 +49,7 @@ export class Redeliver extends Construct {
   constructor(scope: Construct, id: string, props: RedeliverProps) {
     super(scope, id);
     const given = normalizeProps(props);
-    const plan = planOf(given, Stack.of(this));
+    const plan = planOf(given, this);
     const loop = STRATEGIES[plan.strategy].create(this, given, plan);
     if (given.existingSourceQueue && !queueOfThisStack(given.existingSourceQueue, Stack.of(this))) {
       setQueueAttributes(this, plan, loop);

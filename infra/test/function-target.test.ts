@@ -538,6 +538,19 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       assert.deepEqual(given(created, () => SourceQueue.fromArn(`arn:aws:sqs:${Aws.REGION}:${Aws.ACCOUNT_ID}:orders`)), [sameQueue(path)]);
     });
 
+    test('that are the construct of the source queue and are added later', () => {
+      const adds = (queueOfApp: (stack: Stack) => sqs.IQueue): string[] => {
+        const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: HERE });
+        const queue = queueOfApp(stack);
+        const { messageProcessor } = redeliverOf(stack, 'Retries', own({}, { existingSourceQueue: SourceQueue.fromQueue(queue) }));
+        messageProcessor.addEventSource(new SqsEventSource(queue, { reportBatchItemFailures: true }));
+        return messageProcessor.node.validate();
+      };
+      const path = 'Test/Own/SqsEventSource:TestTheirs9340C76C';
+      assert.deepEqual(adds((stack) => new sqs.Queue(stack, 'Theirs', { visibilityTimeout: Duration.minutes(10) })), [sameQueue(path)]);
+      assert.deepEqual(adds((stack) => queueOf(stack, ORDERS)), [sameQueue(path)]);
+    });
+
     test('that are the source queue and are added later', () => {
       const added = later((stack, { messageProcessor }) => messageProcessor.addEventSource(new SqsEventSource(queueOf(stack, ORDERS), { reportBatchItemFailures: true })), {
         existingSourceQueue: SourceQueue.fromArn(ORDERS),

@@ -1,5 +1,6 @@
-import { App, Stack } from 'aws-cdk-lib';
+import { App, Stack, type StackProps, Stage } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
+import type { Construct } from 'constructs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
@@ -90,9 +91,10 @@ describe('names do not meet in one account', () => {
     );
   });
 
-  test('and two of one name in one stack are refused before AWS does it', () => {
-    const refused = (make: (stack: Stack) => void): string => {
-      const stack = new Stack(new App(), 'Test');
+  describe('and two of one name are refused before AWS does it', () => {
+    /** What is said of a construct made after `Test/Orders`, whose stack has this environment. */
+    const refused = (make: (stack: Stack) => void, env = {}): string => {
+      const stack = new Stack(new App(), 'Test', { env });
       new Redeliver(stack, 'Orders', { ...HTTP, bundles });
       try {
         make(stack);
@@ -102,12 +104,26 @@ describe('names do not meet in one account', () => {
         return error.message;
       }
     };
-    const sentence = 'prefix and stage make the name "redeliver-prod", which another construct in this stack uses; change one of them.';
-    assert.equal(refused((stack) => new Redeliver(stack, 'Mails', { ...HTTP, bundles })), sentence);
-    assert.equal(
-      refused((stack) => new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles, prefix: 'redeliver' })),
-      sentence,
-    );
-    assert.equal(refused((stack) => new Redeliver(stack, 'Mails', { ...HTTP, bundles, stage: 'test' })), '');
+    const sentence = (path: string): string =>
+      `prefix and stage make the name "redeliver-prod" for ${path}, which Test/Orders uses in the same account and region; change one of them.`;
+
+    test('in one stack', () => {
+      assert.equal(refused((stack) => new Redeliver(stack, 'Mails', { ...HTTP, bundles })), sentence('Test/Mails'));
+      const retries = (stack: Stack) => new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles, prefix: 'redeliver' });
+      assert.equal(refused(retries), sentence('Test/Async'));
+      assert.equal(refused((stack) => new Redeliver(stack, 'Mails', { ...HTTP, bundles, stage: 'test' })), '');
+    });
+
+    test('in two stacks of the same place, and where the place may be another they are not', () => {
+      const beside = (props: StackProps, parent?: (app: Construct) => Construct) => (stack: Stack) => {
+        const app = stack.node.root as App;
+        new Redeliver(new Stack(parent?.(app) ?? app, 'Other', props), 'Mails', { ...HTTP, bundles });
+      };
+      assert.equal(refused(beside({ env: here }), here), sentence('Other/Mails'));
+      assert.equal(refused(beside({})), sentence('Other/Mails'));
+      assert.equal(refused(beside({ env: there }), here), '');
+      assert.equal(refused(beside({}), here), '');
+      assert.equal(refused(beside({}, (app) => new Stage(app, 'Beta'))), '');
+    });
   });
 });
