@@ -5,6 +5,8 @@ use serde_json::json;
 
 use super::*;
 
+mod recipes;
+
 /// It does what the order says.
 const APP: &[u8] = br#"
 import json, os, time

@@ -1,0 +1,202 @@
+//! The recipes of docs/recipes.md, whose code is that of examples/recipes.
+
+use std::fs;
+use std::path::PathBuf;
+
+use redeliver_tests::runtimes::runtimes;
+use redeliver_tests::settings::venv_file;
+
+use super::*;
+
+/// One succeeds; the others fail for three reasons.
+const ORDERS: &str = r#"{"id": "A-1", "card": "valid", "cents": [100], "funds": 500}
+{"id": "A-2", "card": "declined", "cents": [100], "funds": 500}
+{"id": "A-3", "card": "valid", "cents": null, "funds": 500}
+{"id": "A-4", "card": "valid", "cents": [400, 200], "funds": 500}
+"#;
+
+const FOLDER: &str = "examples/recipes";
+
+const POLICY: &str = r#"{"non_retryable": ["*CardDeclined*"], "max_attempts": 2}"#;
+
+/// The error type of a dead letter, its retries, and the type and message of its cause.
+type Reason = (String, u64, String, String);
+
+const PYTHON: [&str; 3] = ["plain.handler", "powertools.handler", "powertools.decorated_handler"];
+const NODE: [&str; 3] = ["plain.handler", "powertools.handler", "middy.handler"];
+
+/// A copy of the recipes, with Node.js' packages beside them.
+struct Recipes {
+    _folder: TempDir,
+    /// As a runtime names it.
+    path: PathBuf,
+}
+
+impl Recipes {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("the temporary folder is writable");
+        let path = folder.path().canonicalize().expect("the folder is there");
+        for file in fs::read_dir(root().join(FOLDER)).expect("the recipes are there").flatten() {
+            // Not what Python may have cached there.
+            if file.path().is_dir() {
+                continue;
+            }
+            fs::copy(file.path(), path.join(file.file_name())).expect("the folder is writable");
+        }
+        std::os::unix::fs::symlink(runtimes().join("node_modules"), path.join("node_modules"))
+            .expect("the folder is writable");
+        fs::write(path.join("orders.jsonl"), ORDERS).expect("the folder is writable");
+        fs::write(path.join("policy.json"), POLICY).expect("the folder is writable");
+        Self { _folder: folder, path }
+    }
+
+    /// The dead letters of a run of the whole loop, by type.
+    fn dead_letters(&self, runtime: &str, handler: &str, handler_event: &str) -> Vec<Reason> {
+        let exec = format!("{runtime} {handler}");
+        let dead = Scratch::absent("dead.jsonl");
+        let arguments = [
+            "local",
+            "orders.jsonl",
+            "--plain",
+            "--policy",
+            "policy.json",
+            "--exec",
+            &exec,
+            "--handler-event",
+            handler_event,
+            "--final-dlq",
+            dead.name(),
+            "--format",
+            "json",
+        ];
+        let output = program(&arguments).current_dir(&self.path).output().expect("the program starts");
+        assert_eq!(report(&output)["processed"], 1, "{handler} {handler_event}: {}", stderr(&output));
+        let mut reasons: Vec<_> = dead.text().lines().map(reason).collect();
+        reasons.sort_by(|one, other| one.2.cmp(&other.2));
+        reasons
+    }
+
+    /// The ids that a handler names when Lambda calls it with all orders, without redeliver.
+    fn named_without_redeliver(&self, mut call: Command) -> Vec<String> {
+        let record = |(n, body): (usize, &str)| json!({ "messageId": format!("id-{}", n + 1), "body": body });
+        let event = json!({ "Records": ORDERS.lines().enumerate().map(record).collect::<Vec<_>>() });
+        let output =
+            call.arg(event.to_string()).current_dir(&self.path).output().expect("the runtime starts");
+        let answer: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)));
+        let failures = answer["batchItemFailures"].as_array().expect("it is a partial batch response");
+        failures
+            .iter()
+            .map(|failure| failure["itemIdentifier"].as_str().expect("a text").to_owned())
+            .collect()
+    }
+}
+
+fn reason(line: &str) -> Reason {
+    let record: Value = serde_json::from_str(line).expect("it is a final record");
+    let attributes = &record["attributes"];
+    let document = attributes["DeadLetter"].as_str().expect("it is a text");
+    let document: Value = serde_json::from_str(document).expect("it is a document");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let cause = &document["cause"];
+    let attempts = document["attempts"].as_u64().expect("it is a number");
+    (text(&attributes["ErrorType"]), attempts, text(&cause["type"]), text(&cause["message"]))
+}
+
+/// What is permanent ends at its first call, and each reason is a cause of its own.
+fn expected(declined: String, insufficient: String, type_error: String) -> [Reason; 3] {
+    let exceeded = |cause: &str, message| ("RETRY_ATTEMPT_EXCEEDED".to_owned(), 2, cause.to_owned(), message);
+    [
+        ("NON_RETRYABLE_ERROR".to_owned(), 0, "CardDeclined".to_owned(), declined),
+        exceeded("InsufficientFunds", insufficient),
+        exceeded("TypeError", type_error),
+    ]
+}
+
+#[test]
+#[ignore = "needs Python: cargo xtask test"]
+fn each_recipe_in_python_names_the_reason_in_the_dead_letter() {
+    let recipes = Recipes::new();
+    let runtime = format!("{} -B -m awslambdaric", venv_file("bin/python").display());
+    let at = |line: u32| format!("(at {}/charge.py:{line})", recipes.path.display());
+    let expected = expected(
+        format!("the card of order A-2 is declined {}", at(15)),
+        format!("order A-4 needs 600 cents {}", at(17)),
+        format!("'NoneType' object is not iterable {}", at(13)),
+    );
+    for handler in PYTHON {
+        for handler_event in ["record", "batch"] {
+            let reasons = recipes.dead_letters(&runtime, handler, handler_event);
+            assert_eq!(reasons, expected, "{handler} {handler_event}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs Python: cargo xtask test"]
+fn each_recipe_in_python_works_without_redeliver() {
+    let recipes = Recipes::new();
+    for recipe in PYTHON {
+        let (module, handler) = recipe.split_once('.').expect("a module and its handler");
+        let program = format!(
+            "import json, sys, {module}\nprint(json.dumps({module}.{handler}(json.loads(sys.argv[1]), None)))"
+        );
+        let mut call = Command::new(venv_file("bin/python"));
+        call.args(["-B", "-c", &program]);
+        assert_eq!(recipes.named_without_redeliver(call), ["id-2", "id-3", "id-4"], "{recipe}");
+    }
+}
+
+mod node {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs Node.js: cargo xtask test"]
+    fn each_recipe_names_the_reason_in_the_dead_letter() {
+        let recipes = Recipes::new();
+        let at = |place: &str| format!("(at charge (file://{}/charge.mjs:{place}))", recipes.path.display());
+        let expected = expected(
+            format!("the card of order A-2 is declined {}", at("16:40")),
+            format!("order A-4 needs 600 cents {}", at("17:34")),
+            format!("Cannot read properties of null (reading 'reduce') {}", at("15:29")),
+        );
+        for handler in NODE {
+            for handler_event in ["record", "batch"] {
+                let reasons =
+                    recipes.dead_letters("node_modules/.bin/aws-lambda-ric", handler, handler_event);
+                assert_eq!(reasons, expected, "{handler} {handler_event}");
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "needs Node.js: cargo xtask test"]
+    fn each_recipe_works_without_redeliver() {
+        let recipes = Recipes::new();
+        for recipe in NODE {
+            let (module, handler) = recipe.split_once('.').expect("a module and its handler");
+            let program = format!(
+                "import {{ {handler} }} from './{module}.mjs';\n\
+                 console.log(JSON.stringify(await {handler}(JSON.parse(process.argv[1]), {{}})));"
+            );
+            let mut call = Command::new("node");
+            call.args(["--input-type=module", "--eval", &program, "--"]);
+            assert_eq!(recipes.named_without_redeliver(call), ["id-2", "id-3", "id-4"], "{recipe}");
+        }
+    }
+}
+
+#[test]
+fn the_page_shows_the_recipes_as_they_are_run() {
+    let page = fs::read_to_string(root().join("docs/recipes.md")).expect("the page is there");
+    for name in
+        ["reason.py", "plain.py", "powertools.py", "reason.mjs", "plain.mjs", "powertools.mjs", "middy.mjs"]
+    {
+        let code = fs::read_to_string(root().join(FOLDER).join(name)).expect("the recipe is there");
+        let language = if name.ends_with(".py") { "python" } else { "js" };
+        assert!(
+            page.contains(&format!("```{language}\n{code}```\n")),
+            "docs/recipes.md does not show {name}"
+        );
+    }
+}
