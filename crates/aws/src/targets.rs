@@ -35,7 +35,9 @@ pub use http::{EndpointSource, HttpTarget};
 #[cfg(feature = "targets")]
 pub use invoke::{FunctionModes, LambdaTarget};
 #[cfg(feature = "targets")]
-pub use own_function::{Answer, Command, Ended, Event, HandlerEvent, OwnFunction, Processes, Runtime};
+pub use own_function::{
+    Answer, Command, Ended, Event, HandlerEvent, OwnFunction, Processes, ReadOutput, Runtime,
+};
 #[cfg(feature = "targets")]
 pub use proxy::{ProxyError, TargetProxy};
 #[cfg(feature = "targets")]

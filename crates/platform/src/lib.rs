@@ -7,7 +7,7 @@
 //! | a new file is private | by its mode | by the access list of its folder, as in the user's profile |
 //! | a trusted file is checked for | its owner, its mode, links | links |
 //! | a file's name is on the disk | once its folder is synced | by NTFS's own journal |
-//! | a user's own function | runs in a process group | is refused |
+//! | a user's own function | ends with all that it has started | is refused |
 //!
 //! Locks and files that vanish with their program need no door: [`std::fs::File::try_lock`] and the crate `tempfile` do
 //! the right thing everywhere.

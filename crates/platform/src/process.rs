@@ -22,34 +22,167 @@ mod system {
             rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     }
 
+    /// The variable whose value marks what a group has started: children inherit it, also in sessions of their own.
+    const MARK: &str = "REDELIVER_PROCESS_GROUP";
+
     /// A process and all that it has started.
+    ///
+    /// The system's process group does not have what began a session of its own (`setsid`), as daemons do. On Linux
+    /// these are killed too: whatever has the group's mark in its environment, and its descendants.
     #[derive(Debug)]
-    pub struct Group(Pid);
+    pub struct Group {
+        mark: String,
+        leader: Option<Pid>,
+    }
 
     impl Group {
-        /// Lets a command begin a group of its own.
+        /// Lets a command begin a group of its own, whose mark no other group has.
         ///
         /// # Errors
         /// None here.
-        pub fn begin_with(command: &mut Command) -> io::Result<()> {
-            command.process_group(0);
-            Ok(())
+        pub fn begin_with(command: &mut Command, mark: String) -> io::Result<Self> {
+            command.process_group(0).env(MARK, &mark);
+            Ok(Self { mark, leader: None })
         }
 
-        /// The group that a process has begun.
+        /// The group, once its command has become the process with this id.
         #[must_use]
-        pub fn of(id: u32) -> Option<Self> {
-            Pid::from_raw(id.cast_signed()).map(Self)
+        pub fn led_by(self, id: u32) -> Self {
+            Self { leader: Pid::from_raw(id.cast_signed()), ..self }
         }
 
-        /// Asks all to end.
+        /// Asks the process group to end.
         pub fn terminate(&self) {
-            let _may_have_ended = kill_process_group(self.0, Signal::TERM);
+            if let Some(leader) = self.leader {
+                let _may_have_ended = kill_process_group(leader, Signal::TERM);
+            }
         }
 
         /// Ends all.
         pub fn kill(&self) {
-            let _may_have_ended = kill_process_group(self.0, Signal::KILL);
+            #[cfg(target_os = "linux")]
+            super::marked::kill_marked(&format!("{MARK}={}", self.mark));
+            if let Some(leader) = self.leader {
+                let _may_have_ended = kill_process_group(leader, Signal::KILL);
+            }
+        }
+    }
+}
+
+/// Processes with a mark in their environment.
+#[cfg(target_os = "linux")]
+mod marked {
+    use std::collections::HashSet;
+    use std::fs;
+    use std::os::fd::OwnedFd;
+
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+    struct Process {
+        id: Pid,
+        parent: Option<Pid>,
+        /// Stays with this process when its id becomes another's.
+        handle: OwnedFd,
+        is_marked: bool,
+    }
+
+    /// Kills the processes whose environment has this variable, and their descendants.
+    pub(super) fn kill_marked(variable: &str) {
+        let mut killed = HashSet::new();
+        loop {
+            let mut new = with_descendants(processes(variable));
+            new.retain(|process| killed.insert(process.id));
+            // What was started during a scan is found by the next one: a child has its parent's environment.
+            if new.is_empty() {
+                return;
+            }
+            for process in new {
+                let _may_have_ended = pidfd_send_signal(process.handle, Signal::KILL);
+            }
+        }
+    }
+
+    /// The user's own processes, whose environment can be read.
+    fn processes(variable: &str) -> Vec<Process> {
+        let ids = fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| {
+            let id = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            Pid::from_raw(id)
+        });
+        let read = |id: Pid| {
+            let handle = pidfd_open(id, PidfdFlags::empty()).ok()?;
+            let folder = format!("/proc/{}", id.as_raw_nonzero());
+            let environment = fs::read(format!("{folder}/environ")).ok()?;
+            let is_marked = environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes());
+            let parent = parent(&fs::read_to_string(format!("{folder}/stat")).ok()?);
+            Some(Process { id, parent, handle, is_marked })
+        };
+        ids.filter_map(read).collect()
+    }
+
+    /// The parent's id in `/proc/PID/stat`: after the program's name, which may have any character, and the state.
+    fn parent(stat: &str) -> Option<Pid> {
+        let (_, fields) = stat.rsplit_once(") ")?;
+        Pid::from_raw(fields.split(' ').nth(1)?.parse().ok()?)
+    }
+
+    fn with_descendants(mut others: Vec<Process>) -> Vec<Process> {
+        let mut found: Vec<_> = others.extract_if(.., |process| process.is_marked).collect();
+        loop {
+            let ids: HashSet<_> = found.iter().map(|process| process.id).collect();
+            let children = others
+                .extract_if(.., |process| process.parent.is_some_and(|parent| ids.contains(&parent)))
+                .collect::<Vec<_>>();
+            if children.is_empty() {
+                return found;
+            }
+            found.extend(children);
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::io::{BufRead as _, BufReader};
+        use std::process::{Child, Command, Stdio};
+
+        use super::super::Group;
+        use super::*;
+
+        /// A group with a daemon, and one without the group's environment; and the ids of these.
+        fn group_with_daemons(mark: &str) -> (Child, Group, Vec<String>) {
+            let mut command = Command::new("sh");
+            let script = "setsid sleep 1000 & echo $!; env -i setsid sleep 1000 & echo $!; exec sleep 1000";
+            let group = Group::begin_with(command.args(["-c", script]), mark.to_owned()).unwrap();
+            let mut leader = command.stdout(Stdio::piped()).spawn().unwrap();
+            let ids =
+                BufReader::new(leader.stdout.take().unwrap()).lines().take(2).map(Result::unwrap).collect();
+            let group = group.led_by(leader.id());
+            (leader, group, ids)
+        }
+
+        fn is_running(id: &str) -> bool {
+            fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+        }
+
+        #[test]
+        fn a_group_ends_with_its_daemons_and_no_other_group_does() {
+            let (mut leader, group, daemons) = group_with_daemons("a-group");
+            let (mut other, others_group, others) = group_with_daemons("a-group-2");
+            group.kill();
+            leader.wait().unwrap();
+            while daemons.iter().any(|id| is_running(id)) {
+                std::thread::yield_now();
+            }
+            assert!(others.iter().all(|id| is_running(id)));
+            assert!(other.try_wait().unwrap().is_none());
+            others_group.kill();
+            other.wait().unwrap();
+        }
+
+        #[test]
+        fn a_parent_is_found_behind_a_name_with_brackets_and_spaces() {
+            assert_eq!(parent("7 (a) b) S 42 7 7 0 -1"), Pid::from_raw(42));
+            assert_eq!(parent("1 (init) S 0 1 1 0 -1"), None);
+            assert_eq!(parent(""), None);
         }
     }
 }
@@ -74,17 +207,17 @@ mod system {
         ///
         /// # Errors
         /// Always.
-        pub fn begin_with(_: &mut Command) -> io::Result<()> {
+        pub fn begin_with(_: &mut Command, _: String) -> io::Result<Self> {
             Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "Windows cannot end a function with all that it has started: run redeliver in WSL or in a container",
             ))
         }
 
-        /// None: no process has begun one.
+        /// The group itself.
         #[must_use]
-        pub fn of(_: u32) -> Option<Self> {
-            None
+        pub fn led_by(self, _: u32) -> Self {
+            self
         }
 
         /// Asks all to end.

@@ -9,6 +9,7 @@ mod ministack;
 mod own_function;
 mod simulate;
 mod strategies;
+mod terminal;
 mod tutorial;
 
 use std::collections::BTreeMap;

@@ -38,7 +38,7 @@ use tokio::sync::oneshot;
 
 pub use answer::Answer;
 use answer::{outcome, outcomes, returned};
-pub use process::Command;
+pub use process::{Command, ReadOutput};
 pub use processes::{Ended, Processes};
 
 use super::invoke::client_context;

@@ -1,12 +1,19 @@
-//! Messages on standard error, with the amount and the colours that `-v`, `-q` and `--color` ask for.
+//! Messages on standard error, with the amount and the colours that `-v`, `-q` and `--color` ask for; and what a user's
+//! own function prints. All of it passes through [`above_progress`], so that no line shares its row with the progress
+//! bar.
 
 use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Read, Write as _};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use clap::{Args, ColorChoice};
 use console::style;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, WeakProgressBar};
 use redeliver_aws::stderr;
+use redeliver_core::lock;
 
 use crate::terminal::escape::escaped_lines;
 
@@ -16,6 +23,9 @@ const VERBOSE: u8 = 2;
 
 /// The verbosity of the whole process. Global, like the colours of `console`.
 static LEVEL: AtomicU8 = AtomicU8::new(NORMAL);
+
+/// The progress bar of the process, if there is one.
+static PROGRESS: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
 
 const OF_ALL: &str = "Options of all commands";
 
@@ -66,29 +76,43 @@ pub fn colors_of(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorCh
     }
 }
 
+/// Prints a line, whose text must be safe to print.
+pub fn line(text: impl Display) {
+    above_progress(|| stderr::line(text));
+}
+
+/// Clears the progress bar, writes, and draws it again.
+fn above_progress(write: impl FnOnce()) {
+    let bar = lock(&PROGRESS).as_ref().and_then(WeakProgressBar::upgrade);
+    match bar {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
+
 /// Prints the reason why the command failed.
 pub fn error(what: impl Display) {
     let word = style("error:").for_stderr().red().bold();
-    stderr::line(format_args!("{word} {}", one_entry(what)));
+    line(format_args!("{word} {}", one_entry(what)));
 }
 
 /// Prints something that needs attention.
 pub fn warning(what: impl Display) {
     let word = style("warning:").for_stderr().yellow().bold();
-    stderr::line(format_args!("{word} {}", one_entry(what)));
+    line(format_args!("{word} {}", one_entry(what)));
 }
 
 /// Prints useful information.
 pub fn remark(what: impl Display) {
     if LEVEL.load(Ordering::Relaxed) >= NORMAL {
-        stderr::line(one_entry(what));
+        line(one_entry(what));
     }
 }
 
 /// Prints details with `-v`.
 pub fn detail(what: impl Display) {
     if is_verbose() {
-        stderr::line(style(one_entry(what)).for_stderr().dim());
+        line(style(one_entry(what)).for_stderr().dim());
     }
 }
 
@@ -116,7 +140,83 @@ pub fn progress(bar: ProgressBar, template: &str) -> ProgressBar {
     if LEVEL.load(Ordering::Relaxed) == QUIET {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
+    *lock(&PROGRESS) = Some(bar.downgrade());
     bar
+}
+
+/// A part of a line is printed after this pause, such as what was printed before a hang.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Chunks that wait for the terminal.
+const CHUNKS_MAX: usize = 16;
+/// A line is cut after this many bytes.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Copies what a user's own function prints to standard error, until its end: to a terminal in whole lines, otherwise
+/// byte for byte.
+pub fn copy_output(output: impl Read + Send) {
+    if io::stderr().is_terminal() {
+        return copy_lines(output, PAUSE, |lines| above_progress(|| write_all(lines)));
+    }
+    each_chunk(output, write_all);
+}
+
+/// Writes bytes, or drops them if they cannot be written.
+fn write_all(bytes: &[u8]) {
+    let _lost = io::stderr().write_all(bytes);
+}
+
+/// Writes whole lines, and what has no line end at the end or before a pause.
+fn copy_lines(output: impl Read + Send, pause: Duration, mut write: impl FnMut(&[u8])) {
+    let (chunks, received) = mpsc::sync_channel(CHUNKS_MAX);
+    thread::scope(|scope| {
+        // The receiver lives as long as the scope.
+        scope.spawn(move || each_chunk(output, |bytes| drop(chunks.send(bytes.to_vec()))));
+        let mut line = Vec::new();
+        loop {
+            let chunk = received.recv_timeout(pause);
+            let is_whole = chunk.is_err() || line.len() > LINE_BYTES_MAX;
+            line.extend(chunk.iter().flatten());
+            let line_feed = line.iter().rposition(|byte| *byte == b'\n');
+            let end = if is_whole { line.len() } else { line_feed.map_or(0, |last| last + 1) };
+            if end > 0 {
+                let rest = line.split_off(end);
+                write(&readable(&std::mem::replace(&mut line, rest)));
+            }
+            if chunk == Err(mpsc::RecvTimeoutError::Disconnected) {
+                return;
+            }
+        }
+    });
+}
+
+fn each_chunk(mut output: impl Read, mut take: impl FnMut(&[u8])) {
+    let mut buffer = [0; 8192];
+    loop {
+        match output.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(length) => take(&buffer[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Ends each line with a line feed. In CloudWatch Logs a carriage return breaks a line within one entry, and AWS's
+/// runtime for Python prints tracebacks so; on a terminal each line would be written over the one before it.
+fn readable(lines: &[u8]) -> Vec<u8> {
+    let mut readable = Vec::with_capacity(lines.len() + 1);
+    for (index, byte) in lines.iter().enumerate() {
+        match byte {
+            b'\r' if lines.get(index + 1) == Some(&b'\n') => {}
+            b'\r' => readable.push(b'\n'),
+            _ => readable.push(*byte),
+        }
+    }
+    if readable.last().is_some_and(|last| *last != b'\n') {
+        readable.push(b'\n');
+    }
+    readable
 }
 
 #[cfg(test)]
@@ -127,6 +227,36 @@ mod tests {
     fn the_lines_of_one_error_are_indented_and_stay_safe_to_look_at() {
         assert_eq!(one_entry("a\n- b\n\u{1b}[2Kc\n"), "a\n  - b\n  \\u{1b}[2Kc");
         assert_eq!(one_entry("a\r\nerror: b"), "a\\r\n  error: b");
+    }
+
+    #[test]
+    fn carriage_returns_end_lines_on_a_terminal() {
+        let traceback = b"[ERROR] KeyError: 'id'\rTraceback:\r  File\n";
+        assert_eq!(readable(traceback), b"[ERROR] KeyError: 'id'\nTraceback:\n  File\n");
+        assert_eq!(readable(b"a\r\nb\r"), b"a\nb\n");
+        assert_eq!(readable(b"\r"), b"\n");
+    }
+
+    #[test]
+    fn a_line_in_several_chunks_is_written_once_and_its_rest_at_the_end() {
+        let mut written = Vec::new();
+        let chunks = b"a".chain(&b"b\nc"[..]).chain(&b"d\re\n"[..]).chain(&b"rest"[..]);
+        copy_lines(chunks, Duration::from_hours(1), |lines| written.push(lines.to_vec()));
+        assert_eq!(written, [&b"ab\n"[..], b"cd\ne\n", b"rest\n"]);
+    }
+
+    #[test]
+    fn a_part_of_a_line_is_written_before_a_hang() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let (lines, written) = mpsc::channel();
+        let copying = thread::spawn(move || {
+            copy_lines(reader, Duration::from_millis(1), |text| drop(lines.send(text.to_vec())));
+        });
+        writer.write_all(b"connecting").unwrap();
+        assert_eq!(written.recv().unwrap(), b"connecting\n");
+        drop(writer);
+        copying.join().unwrap();
+        assert!(written.recv().is_err());
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! A process of the user's function: the runtime's command, with our Runtime API.
 
-use std::env;
 use std::ffi::OsString;
-use std::io;
+use std::io::PipeReader;
 use std::net::SocketAddr;
 use std::process::{ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+use std::{env, io, thread};
 
 use redeliver_platform::process::Group;
 use tokio::process::{self, Child};
+use uuid::Uuid;
 
 use crate::settings::aws_variable;
 
@@ -18,8 +21,6 @@ pub struct Command {
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Redirects its standard output to our standard error.
-    pub to_stderr: bool,
     /// Additional environment variables.
     pub variables: Vec<(&'static str, OsString)>,
 }
@@ -30,7 +31,7 @@ impl Command {
     pub fn new(words: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut words = words.into_iter();
         let program = words.next()?;
-        Some(Self { program, arguments: words.collect(), to_stderr: false, variables: Vec::new() })
+        Some(Self { program, arguments: words.collect(), variables: Vec::new() })
     }
 
     /// Adds the variables that runtimes expect from Lambda, unless they are set ("Defined runtime environment
@@ -63,36 +64,47 @@ impl Command {
     }
 }
 
+/// Reads what a process prints, until its end, in a thread of its own.
+pub type ReadOutput = fn(PipeReader);
+
+/// The time for the rest of what a process has printed. Its pipe ends with the last process that has it: on Linux that
+/// has been killed, elsewhere a daemon may live on.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A process in its own group. Dropping this kills the group, and so its children, too.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
     /// `None` after the kill, when the id may belong to another process.
     group: Option<Group>,
+    /// Disconnected once all that it printed is read.
+    output: Option<Receiver<()>>,
 }
 
 impl Process {
-    pub(super) fn start(command: &Command, runtime_api: SocketAddr) -> io::Result<Self> {
+    /// Without `output` it prints to our own outputs.
+    pub(super) fn start(
+        command: &Command,
+        runtime_api: SocketAddr,
+        output: Option<ReadOutput>,
+    ) -> io::Result<Self> {
         let mut process = process::Command::new(&command.program);
         process.args(&command.arguments).stdin(Stdio::null()).kill_on_drop(true);
-        Group::begin_with(process.as_std_mut())?;
+        let group = Group::begin_with(process.as_std_mut(), Uuid::new_v4().to_string())?;
         process.envs(command.variables.iter().map(|(name, value)| (name, value)));
         process.env("AWS_LAMBDA_RUNTIME_API", runtime_api.to_string());
         // It would start redeliver again.
         process.env_remove("AWS_LAMBDA_EXEC_WRAPPER");
-        if command.to_stderr {
-            process.stdout(io::stderr());
-        }
+        let output = output.map(|read| read_output(&mut process, read)).transpose()?;
         let child = process.spawn()?;
-        let group = child.id().and_then(Group::of);
-        Ok(Self { child, group })
+        let group = child.id().map(|id| group.led_by(id));
+        Ok(Self { child, group, output })
     }
 
     /// Waits for its end, and kills the rest of its group.
     pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await;
         self.kill();
-        self.group = None;
         status
     }
 
@@ -101,8 +113,13 @@ impl Process {
         self.group.iter().for_each(Group::terminate);
     }
 
-    fn kill(&self) {
-        self.group.iter().for_each(Group::kill);
+    /// Kills its group, and waits until what it printed is read.
+    fn kill(&mut self) {
+        let Some(group) = self.group.take() else { return };
+        group.kill();
+        if let Some(output) = self.output.take() {
+            let _disconnected = output.recv_timeout(OUTPUT_TIMEOUT);
+        }
     }
 }
 
@@ -110,4 +127,16 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Lets a command print to one pipe, in order, for a thread that reads it.
+fn read_output(process: &mut process::Command, read: ReadOutput) -> io::Result<Receiver<()>> {
+    let (reader, writer) = io::pipe()?;
+    process.stdout(writer.try_clone()?).stderr(writer);
+    let (reading, is_read) = mpsc::channel();
+    thread::Builder::new().name("function-output".to_owned()).spawn(move || {
+        read(reader);
+        drop(reading);
+    })?;
+    Ok(is_read)
 }

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::answer::Answer;
 use super::exception::Exception;
-use super::process::{Command, Process};
+use super::process::{Command, Process, ReadOutput};
 use super::runtime_api::{RuntimeApi, RuntimeEvent, Task, Upstream};
 use super::{Event, Runtime, lock};
 use crate::SystemClock;
@@ -38,6 +38,7 @@ pub struct Processes {
     command: Command,
     /// The limit of each call outside Lambda.
     time_limit: Option<Duration>,
+    output: Option<ReadOutput>,
     upstream: Option<Upstream>,
     /// One permit for each process that may run.
     places: Semaphore,
@@ -104,6 +105,7 @@ impl Processes {
         Self {
             command,
             time_limit: None,
+            output: None,
             upstream: None,
             places: Semaphore::new(usize::from(processes_max.get())),
             processes_max: processes_max.get().into(),
@@ -123,6 +125,12 @@ impl Processes {
     #[must_use]
     pub fn with_time_limit(self, limit: Duration) -> Self {
         Self { time_limit: Some(limit), ..self }
+    }
+
+    /// Lets each process print to a pipe, which is read by this function, and not to our own outputs.
+    #[must_use]
+    pub fn with_output(self, read: ReadOutput) -> Self {
+        Self { output: Some(read), ..self }
     }
 
     /// The program of the command.
@@ -160,7 +168,7 @@ impl Processes {
 
     async fn start(&self, reports_init: bool) -> io::Result<Running> {
         let api = RuntimeApi::start(self.upstream.clone(), reports_init, self.restored.subscribe()).await?;
-        let process = Process::start(&self.command, api.address)?;
+        let process = Process::start(&self.command, api.address, self.output)?;
         Ok(Running { process, api, is_ready: false, is_busy: false, init_error: None })
     }
 

@@ -12,6 +12,7 @@ use redeliver_core::strategy::RetryLoop;
 use redeliver_local::{ChunkSize, Chunks, Groups, Setup, Target};
 use redeliver_operator::files::{create_output, read_policy, read_schema, unwritable};
 use redeliver_operator::message_file::Form;
+use redeliver_operator::terminal::stderr;
 use redeliver_operator::{Failure, UsageError};
 use redeliver_sim::{BuiltInTarget, Failures, check_payload};
 
@@ -70,8 +71,8 @@ fn wrong(name: impl Display, reason: impl Display) -> Failure {
 
 /// The function prints to standard error: standard output has the report.
 fn own_function(command: Command, handler_event: HandlerEvent) -> OwnFunction {
-    let command = Command { to_stderr: true, ..command.outside_lambda("local") };
-    let processes = Processes::new(command, NonZeroU16::MIN).with_time_limit(DEFAULT_TIMEOUT);
+    let processes = Processes::new(command.outside_lambda("local"), NonZeroU16::MIN);
+    let processes = processes.with_time_limit(DEFAULT_TIMEOUT).with_output(stderr::copy_output);
     OwnFunction::new(processes, handler_event)
 }
 

@@ -33,7 +33,7 @@ impl Terminal {
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
         for sentence in self.problems.borrow().repeated() {
-            redeliver_aws::stderr::line(escaped(&format!("{}: {sentence}", self.input.display())));
+            stderr::line(escaped(&format!("{}: {sentence}", self.input.display())));
         }
     }
 }
@@ -42,13 +42,13 @@ impl Watcher for Terminal {
     fn problem(&self, line: usize, what: &str) {
         if self.problems.borrow_mut().is_first(line, what) {
             let told = format!("{}:{line}: {what}", self.input.display());
-            self.bar.suspend(|| redeliver_aws::stderr::line(escaped(&told)));
+            stderr::line(escaped(&told));
         }
     }
 
     fn warning(&self, line: Option<usize>, what: &str) {
         let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-        self.bar.suspend(|| stderr::warning(format_args!("{}{line}: {what}", self.input.display())));
+        stderr::warning(format_args!("{}{line}: {what}", self.input.display()));
     }
 
     fn progress(&self, bytes: u64, so_far: &Summary) {

@@ -1,0 +1,143 @@
+//! `redeliver local --exec` at a terminal: what a function prints, Ctrl-C, and what a function leaves behind.
+
+use redeliver_tests::settings::venv_file;
+use serde_json::json;
+
+use super::*;
+
+/// It does what the order says.
+const APP: &[u8] = br#"
+import json, subprocess, sys, time
+
+def handler(event, context):
+    [record] = event["Records"]
+    does = json.loads(record["body"])["data"]["does"]
+    if does == "fails":
+        return {}["id"]
+    if does == "hangs":
+        print("it hangs")
+        time.sleep(1000)
+    if does == "begins daemons":
+        begin = """if True:
+            import subprocess, sys
+            print(subprocess.Popen(["sleep", "1000"], stdout=sys.stderr, start_new_session=True).pid)
+        """
+        orphan = subprocess.check_output([sys.executable, "-c", begin], start_new_session=True)
+        child = subprocess.Popen(["sleep", "1000"], start_new_session=True, env={"PATH": "/usr/bin:/bin"})
+        print("daemons:", int(orphan), child.pid)
+"#;
+
+/// Runs a program on a terminal of its own, which it prints as it is.
+const ON_A_TERMINAL: &str =
+    "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+
+struct Run {
+    app: Scratch,
+    orders: Scratch,
+}
+
+impl Run {
+    fn new(does: &[&str]) -> Self {
+        let order = |(n, does): (usize, &&str)| {
+            let metadata = json!({ "message_id": format!("{n:08}-0000-4000-8000-000000000000") });
+            format!("{}\n", json!({ "metadata": metadata, "data": { "does": does } }))
+        };
+        let orders: String = does.iter().enumerate().map(order).collect();
+        Self { app: Scratch::new("app.py", APP), orders: Scratch::new("orders.jsonl", orders.as_bytes()) }
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let python = venv_file("bin/python");
+        let exec = format!("{} -B -m awslambdaric app.handler", python.display());
+        ["local", self.orders.name(), "--format", "json", "--exec", &exec].map(str::to_owned).into()
+    }
+
+    /// The command, in the folder of the function.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.app.path.parent().expect("it is in a folder"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+#[test]
+#[ignore = "needs Python: cargo xtask test"]
+fn each_line_that_a_function_prints_is_readable_on_a_terminal() {
+    let run = Run::new(&["fails"]);
+    let mut command = run.command(venv_file("bin/python"));
+    command.args(["-c", ON_A_TERMINAL]).arg(tested_program("redeliver")).args(run.arguments());
+    let output = command.output().expect("Python starts");
+    let rows = rows(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(0), "{rows:#?}");
+    let place = format!("File \"{}\", line 8, in handler", run.app.path.display());
+    // The runtime indents by spaces that do not break.
+    let printed: Vec<_> = rows.iter().map(|row| row.trim_matches([' ', '\u{a0}'])).collect();
+    let traceback =
+        ["[ERROR] KeyError: 'id'", "Traceback (most recent call last):", &place, "return {}[\"id\"]"];
+    let tracebacks: Vec<_> = printed.windows(4).filter(|rows| *rows == traceback).collect();
+    assert_eq!(tracebacks.len(), 6, "one for each attempt: {printed:#?}");
+    let bars = rows.iter().filter(|row| row.contains("messages settled")).count();
+    assert_eq!(bars, 0, "it was cleared: {rows:#?}");
+}
+
+#[test]
+#[ignore = "needs Python: cargo xtask test"]
+fn carriage_returns_pass_as_they_are_without_a_terminal() {
+    let run = Run::new(&["fails"]);
+    let output = run.command(tested_program("redeliver")).args(run.arguments()).output().expect("it starts");
+    let errors = stderr(&output);
+    assert!(errors.contains("[ERROR] KeyError: 'id'\rTraceback (most recent call last):\r"), "{errors:?}");
+}
+
+/// The rows of a terminal that got this text, without those that are empty.
+fn rows(text: &str) -> Vec<String> {
+    let (mut rows, mut row, mut column) = (vec![Vec::new()], 0, 0);
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\r' => column = 0,
+            '\n' => {
+                row += 1;
+                rows.resize(rows.len().max(row + 1), Vec::new());
+            }
+            '\u{1b}' => {
+                let parameters: String =
+                    characters.by_ref().skip(1).take_while(|c| !c.is_alphabetic()).collect();
+                // Only what indicatif writes to clear a row has a 2.
+                if parameters == "2" {
+                    rows[row].clear();
+                }
+            }
+            character => {
+                let line: &mut Vec<char> = &mut rows[row];
+                line.resize(line.len().max(column + 1), ' ');
+                line[column] = character;
+                column += 1;
+            }
+        }
+    }
+    let rows = rows.into_iter().map(|row| row.into_iter().collect::<String>().trim_end().to_owned());
+    rows.filter(|row| !row.is_empty()).collect()
+}
+
+/// It would hold redeliver's standard error open: `redeliver … 2>&1 | cat` would not end.
+#[test]
+#[ignore = "needs Python: cargo xtask test"]
+fn daemons_of_a_function_end_with_it() {
+    let run = Run::new(&["begins daemons"]);
+    let output = run.command(tested_program("redeliver")).args(run.arguments()).output().expect("it starts");
+    assert_eq!(report(&output)["processed"], 1);
+    let errors = stderr(&output);
+    let ids = errors.trim_end().strip_prefix("daemons: ").expect("it has printed their ids");
+    for id in ids.split(' ') {
+        while is_running(id) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn is_running(id: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
