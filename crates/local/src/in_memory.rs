@@ -42,7 +42,9 @@ pub(crate) async fn run_in_memory(
         visible: &|arn| sqs.visible(arn),
         requests: &requests,
     };
-    let stop =
-        interrupted("interrupted: waiting for the calls that are under way; Ctrl-C again does not wait")?;
-    clock.run(run::run(setup, backend, bar, output, stop.requested())).await?
+    let stop = interrupted(match setup.target {
+        Target::OwnFunction(_) => "interrupted: ending the function; Ctrl-C again does not wait",
+        _ => "interrupted: waiting for the calls that are under way; Ctrl-C again does not wait",
+    })?;
+    clock.run(run::run(setup, backend, bar, output, &stop)).await?
 }

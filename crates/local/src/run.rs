@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, try_join};
 use indicatif::ProgressBar;
+use redeliver_aws::Stop;
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
@@ -56,7 +57,7 @@ pub(crate) async fn run<S: QueueService, C: Clock>(
     backend: Backend<'_, S, C>,
     bar: &ProgressBar,
     output: &mut dyn Write,
-    stop: impl Future<Output = ()>,
+    stop: &Stop,
 ) -> Result<RunReport, Failure> {
     let Setup { retry_loop, policy, .. } = &setup;
     let topology = Topology::create(
@@ -79,11 +80,11 @@ async fn run_on<S: QueueService, C: Clock>(
     backend: &Backend<'_, S, C>,
     bar: &ProgressBar,
     output: &mut dyn Write,
-    stop: impl Future<Output = ()>,
+    requested: &Stop,
 ) -> Result<RunReport, Failure> {
     let clock = backend.clock;
     let started = clock.now();
-    let interrupted_at = stop.map(|()| clock.now()).shared();
+    let interrupted_at = requested.requested().map(|()| clock.now()).shared();
     let stop = || interrupted_at.clone().map(drop);
     let observed = Observed::default();
     let Observed { tracker, events, last_failure } = &observed;
@@ -106,6 +107,7 @@ async fn run_on<S: QueueService, C: Clock>(
             last_failure,
             clock,
             hold: backend.hold.clone(),
+            stop: requested,
         },
         events,
         policy: &setup.policy,

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Mutex;
 
 use futures_util::future::{Either, select};
+use redeliver_aws::Stop;
 use redeliver_aws::targets::{HttpTarget, OwnFunction};
 use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
 use redeliver_core::lock;
@@ -53,6 +54,9 @@ pub(crate) struct TrackedTarget<'a, C> {
     pub(crate) clock: C,
     /// The clock to hold during real calls, if time is virtual.
     pub(crate) hold: Option<VirtualClock>,
+    /// Ends the calls of a user's own function, which may hang. Those of an endpoint are waited for: they cannot be
+    /// undone there.
+    pub(crate) stop: &'a Stop,
 }
 
 impl<C: Clock> TrackedTarget<'_, C> {
@@ -64,6 +68,17 @@ impl<C: Clock> TrackedTarget<'_, C> {
         call.await.inspect_err(|HandlerError { error_type, details, .. }| {
             *lock(self.last_failure) = Some(format!("{}: {details}", error_type.name()));
         })
+    }
+
+    /// Dropping the call kills the function. Its message comes back without having spent an attempt.
+    async fn call_until_stop(
+        &self,
+        call: impl Future<Output = Result<(), HandlerError>>,
+    ) -> Result<(), HandlerError> {
+        match select(pin!(self.stop.requested()), pin!(self.call_real(call))).await {
+            Either::Left(_) => Err(HandlerError::not_started()),
+            Either::Right((outcome, _)) => outcome,
+        }
     }
 
     fn processed(&self, message: &Message<'_>) {
@@ -83,7 +98,7 @@ impl<C: Clock> Handler for TrackedTarget<'_, C> {
         match self.target {
             Target::BuiltIn(target) => target.answer(message)?,
             Target::Http(target) => self.call_real(target.handle(message)).await?,
-            Target::OwnFunction(target) => self.call_real(target.handle(message)).await?,
+            Target::OwnFunction(target) => self.call_until_stop(target.handle(message)).await?,
         }
         self.processed(message);
         Ok(())
@@ -92,7 +107,7 @@ impl<C: Clock> Handler for TrackedTarget<'_, C> {
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         match self.target {
             Target::Http(target) => self.call_real(target.invoke(invocation)).await?,
-            Target::OwnFunction(target) => self.call_real(target.invoke(invocation)).await?,
+            Target::OwnFunction(target) => self.call_until_stop(target.invoke(invocation)).await?,
             Target::BuiltIn(_) => return self.handle(invocation.message).await,
         }
         self.processed(invocation.message);

@@ -1,5 +1,7 @@
 //! `redeliver local --exec` at a terminal: what a function prints, Ctrl-C, and what a function leaves behind.
 
+use std::io::{BufRead as _, BufReader, Read as _};
+
 use redeliver_tests::settings::venv_file;
 use serde_json::json;
 
@@ -119,6 +121,33 @@ fn rows(text: &str) -> Vec<String> {
     }
     let rows = rows.into_iter().map(|row| row.into_iter().collect::<String>().trim_end().to_owned());
     rows.filter(|row| !row.is_empty()).collect()
+}
+
+/// A call has 30 s; at its time limit it would be a failure.
+#[test]
+#[ignore = "needs Python: cargo xtask test"]
+fn one_ctrl_c_ends_a_function_that_hangs_and_its_message_waits() {
+    let run = Run::new(&["hangs", "succeeds"]);
+    let mut child =
+        run.command(tested_program("redeliver")).args(run.arguments()).spawn().expect("it starts");
+    let mut errors = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    errors.read_line(&mut line).expect("UTF-8");
+    assert_eq!(line, "it hangs\n");
+    let kill = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status();
+    assert!(kill.expect("there is a shell").success());
+    let mut more = String::new();
+    errors.read_to_string(&mut more).expect("UTF-8");
+    let output = child.wait_with_output().expect("it ends");
+    let report = report_with(130, &output);
+    let counts = ["sent", "processed", "holds", "waiting", "unaccounted"].map(|name| report[name].clone());
+    assert_eq!(counts, [2, 0, 0, 2, 0].map(Value::from), "{report}");
+    assert_eq!((&report["interrupted"], &report["last_failure"]), (&true.into(), &Value::Null));
+    assert_eq!(
+        more,
+        "interrupted: ending the function; Ctrl-C again does not wait\nerror: interrupted before every message came \
+         out\nerror: 2 messages still waiting\n"
+    );
 }
 
 /// It would hold redeliver's standard error open: `redeliver … 2>&1 | cat` would not end.
