@@ -1,5 +1,6 @@
 //! The stack, deployed as a user deploys it; the emulator runs the bundles behind its own event source mappings.
 
+mod first_night;
 mod functions;
 mod packaged;
 mod producers;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use redeliver_tests::deployment::Cloud;
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::settings::{root, target_dir, tested_program};
-use redeliver_tests::strangers::{folder, packed};
+use redeliver_tests::strangers::{code_blocks, folder, packed};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -191,7 +191,6 @@ async fn has_what_sets_up_an_existing_queue(app: &App) {
 async fn tells_what_to_do(app: &App) {
     let made = app.synthesize(&context("orders", "https://orders.example.com/hook", OTHER)).await;
     assert!(!made.succeeded);
-    let constant = |name: &str| if name == "arm64" { "ARM_64" } else { "X86_64" };
     let sentence = format!(
         "architecture is {}{}, but the functions in this package are built for {} only; set architecture to \
          lambda.Architecture.{}, or use a package with both.",
@@ -207,6 +206,32 @@ async fn tells_what_to_do(app: &App) {
     assert!(made.errors.contains(sentence), "{}", made.errors);
 }
 
+/// The app of docs/start/cdk.md, on the architecture of the package.
+async fn synthesizes_the_page_for_the_first_night(app: &App) {
+    let page = fs::read_to_string(root().join("docs/start/cdk.md")).unwrap();
+    let (_, code) = code_blocks(&page).find(|(language, _)| *language == "ts").expect("the page has an app");
+    let here = format!(
+        "new Redeliver(stack, 'Retries', {{ architecture: lambda.Architecture.{},",
+        constant(ARCHITECTURE)
+    );
+    let on_this_machine = code.replace("new Redeliver(stack, 'Retries', {", &here);
+    assert_ne!(on_this_machine, code);
+    fs::write(app.folder.path().join("page.mjs"), on_this_machine).unwrap();
+    fs::create_dir(app.folder.path().join("src")).unwrap();
+    fs::write(app.folder.path().join("src/app.py"), "").unwrap();
+    let mut command = Command::new("node");
+    command.arg("page.mjs").current_dir(app.folder.path());
+    let made = synthesize(&mut command, &json!({}), app.folder.path().join("page.out")).await;
+    assert!(made.succeeded, "{}", made.errors);
+    let template = fs::read_to_string(made.assembly.join("Charge.template.json")).unwrap();
+    assert!(template.contains("Custom::RedeliverSourceQueue"));
+}
+
+/// The CDK's name of an architecture.
+fn constant(architecture: &str) -> &str {
+    if architecture == "arm64" { "ARM_64" } else { "X86_64" }
+}
+
 #[tokio::test]
 async fn an_app_in_typescript_has_the_construct_from_npm_and_works_when_it_is_deployed() {
     let app = App::in_typescript().await;
@@ -216,6 +241,7 @@ async fn an_app_in_typescript_has_the_construct_from_npm_and_works_when_it_is_de
     fs::set_permissions(&bootstrap, fs::Permissions::from_mode(0o600)).unwrap();
     tells_what_to_do(&app).await;
     has_what_sets_up_an_existing_queue(&app).await;
+    synthesizes_the_page_for_the_first_night(&app).await;
     is_used_and_deployed("npm", app).await;
 }
 

@@ -79,7 +79,7 @@ async fn the_templates_are_deployed_by_sam_with_a_url_with_a_function_and_ordere
 }
 
 /// `sam deploy`, as docs/template.md has it, of the template with this in its name.
-async fn deploy(cloud: &Cloud, stack: &str, of: &str, account: &Value, parameters: &Value) {
+pub(super) async fn deploy(cloud: &Cloud, stack: &str, of: &str, account: &Value, parameters: &Value) {
     let directory = release();
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{stack}.yaml"));
     // JSON is YAML, which SAM wants to be told by the name.

@@ -1,0 +1,62 @@
+"""Puts redeliver around a Lambda function: python3 attach.py FUNCTION STACK
+
+STACK is a deployment of redeliver's template for your own function, with ReadsQueue=false. If the function reads the
+stack's queue by an event source mapping of its own, that is switched off first: messages wait until ReadsQueue=true.
+"""
+
+import sys
+import time
+
+import boto3
+
+WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
+POLICY = "\nRETRY_POLICY="
+
+
+def attach(function, stack):
+    cloudformation = boto3.client("cloudformation")
+    [deployed] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in deployed["Outputs"]}
+    resources = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
+    switch_off_others(function, outputs["SourceQueueUrl"], {resource.get("PhysicalResourceId") for resource in resources})
+    configure(function, outputs)
+
+
+def switch_off_others(function, queue, ours):
+    """The function's own mappings of the queue, since they may lack ReportBatchItemFailures, and would take messages, too."""
+    attributes = boto3.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
+    client = boto3.client("lambda")
+    pages = client.get_paginator("list_event_source_mappings").paginate(FunctionName=function, EventSourceArn=attributes["QueueArn"])
+    others = [mapping["UUID"] for page in pages for mapping in page["EventSourceMappings"] if mapping["UUID"] not in ours]
+    for mapping in others:
+        client.update_event_source_mapping(UUID=mapping, Enabled=False)
+        while client.get_event_source_mapping(UUID=mapping)["State"] != "Disabled":
+            time.sleep(2)
+        print(f"switched off the event source mapping {mapping}")
+
+
+def configure(function, outputs):
+    client = boto3.client("lambda")
+    found = client.get_function_configuration(FunctionName=function)
+    if found["Timeout"] <= 10:
+        sys.exit(f"{function} has a timeout of {found['Timeout']} s: it must be more than 10 s")
+    # The policy comes last, and may have lines.
+    lines, _, policy = outputs["FunctionVariables"].partition(POLICY)
+    wanted = dict(line.split("=", 1) for line in lines.split("\n")) | {"RETRY_POLICY": policy}
+    variables = found.get("Environment", {}).get("Variables", {})
+    if variables.get(WRAPPER, wanted[WRAPPER]) != wanted[WRAPPER]:
+        variables["REDELIVER_NEXT_WRAPPER"] = variables[WRAPPER]
+    layer = outputs["LayerArn"]
+    of_another_version = layer.rpartition(":")[0] + ":"
+    layers = [arn for arn in (other["Arn"] for other in found.get("Layers", [])) if not arn.startswith(of_another_version)]
+    client.update_function_configuration(
+        FunctionName=function, Layers=[*layers, layer], Environment={"Variables": variables | wanted}
+    )
+    client.get_waiter("function_updated_v2").wait(FunctionName=function)
+    # Otherwise Lambda drops a message after about 16 retries.
+    client.put_function_recursion_config(FunctionName=function, RecursiveLoop="Allow")
+    print(f"{function} has the layer {layer} and {len(wanted)} variables")
+
+
+if __name__ == "__main__":
+    attach(*sys.argv[1:])

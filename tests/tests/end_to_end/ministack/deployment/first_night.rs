@@ -1,0 +1,173 @@
+//! The first night: functions with Powertools and with middy, and queues with bodies without an envelope, that were there
+//! before redeliver.
+
+use std::fs;
+use std::path::Path;
+
+use redeliver_tests::deployment::{Cloud, Outputs, local_context};
+use redeliver_tests::runtimes::runtimes;
+use redeliver_tests::settings::{root, venv_file};
+use redeliver_tests::strangers::folder;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::{boto3, boto3_script, queue, template};
+
+/// A function's name, runtime and handler, and what the errors of its language say of an order without `cents`.
+const FUNCTIONS: [(&str, &str, &str, &str); 2] = [
+    ("powertools", "python3.13", "powertools.handler", "KeyError: 'cents' (at "),
+    (
+        "middy",
+        "nodejs22.x",
+        "middy.handler",
+        "TypeError: Cannot read properties of undefined (reading 'reduce') (at ",
+    ),
+];
+
+const POLICY: &str = r#"{
+    "max_attempts": 1, "backoff": {"kind": "fixed", "delay_seconds": 1, "jitter": "none"},
+    "non_retryable": ["*CardDeclined*"]
+}"#;
+
+const BODIES: [&str; 4] = [
+    r#"{"id": "A-1", "card": "4111", "cents": [100], "funds": 500}"#,
+    r#"{"id": "A-2", "card": "declined", "cents": [100], "funds": 500}"#,
+    r#"{"id": "A-3", "card": "4111", "cents": [400, 200], "funds": 500}"#,
+    r#"{"id": "A-4", "card": "4111"}"#,
+];
+
+#[tokio::test]
+async fn functions_that_read_existing_queues_get_redeliver_by_the_template() {
+    let cloud = Cloud::empty();
+    first_night(&cloud, &["bucket", "artefacts"]).await;
+    for (name, runtime, handler, of_a_bug) in FUNCTIONS {
+        let package = package(name);
+        let package = package.path().to_str().unwrap();
+        let found = first_night(&cloud, &["prepare", name, runtime, handler, package]).await.concat();
+        let found: Value = serde_json::from_str(&found).unwrap();
+
+        let prefix = format!("{name}-retries");
+        let mut parameters = json!({
+            "Prefix": prefix,
+            "FunctionName": name,
+            "RoleName": name,
+            "RoleId": found["role_id"],
+            "SourceQueueArn": found["arn"],
+            "Policy": POLICY,
+        });
+        let account = json!({ "bucket": "artefacts" });
+        template::deploy(&cloud, &prefix, "own-function-", &account, &parameters).await;
+        let printed = attach(&cloud, name, &prefix).await;
+        assert!(printed.starts_with("switched off the event source mapping "), "{printed}");
+        parameters["ReadsQueue"] = "true".into();
+        template::deploy(&cloud, &prefix, "own-function-", &account, &parameters).await;
+
+        let mut mappings = first_night(&cloud, &["mappings", name]).await;
+        mappings.sort();
+        assert_eq!(mappings, [format!("Disabled {name}"), format!("Enabled {name}")]);
+        let outputs = boto3_script(&cloud, "boto3_account.py", &["outputs", &prefix], &[]).await.concat();
+        let outputs: Outputs = serde_json::from_str(&outputs).unwrap();
+        let source = found["url"].as_str().unwrap();
+        three_of_four_orders_die_for_their_own_reasons(
+            &cloud,
+            source,
+            queue(&outputs, "FinalDlqUrl"),
+            of_a_bug,
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn functions_that_read_existing_queues_get_redeliver_by_the_construct() {
+    let cloud = Cloud::start().await.unwrap();
+    let packages = FUNCTIONS.map(|(name, ..)| package(name));
+    let policy = packages[0].path().join("policy.json");
+    fs::write(&policy, POLICY).unwrap();
+    let mut context = local_context();
+    context.push(format!("policy={}", policy.display()));
+    for ((name, ..), package) in FUNCTIONS.iter().zip(&packages) {
+        let arn = boto3(&cloud, &["create", name], &[]).await.concat();
+        context.push(format!("{name}Code={}", package.path().display()));
+        context.push(format!("{name}QueueArn={arn}"));
+    }
+    let outputs = cloud.deploy_of("test/first-night-app.ts", &context).await.unwrap();
+    for (name, _, _, of_a_bug) in FUNCTIONS {
+        let source = format!("{}/000000000000/{name}", cloud.endpoint_url());
+        let final_dlq = queue(&outputs, &format!("{name}FinalDlqUrl"));
+        three_of_four_orders_die_for_their_own_reasons(&cloud, &source, final_dlq, of_a_bug).await;
+    }
+}
+
+/// Sends the orders to a queue, and reads what is given up.
+async fn three_of_four_orders_die_for_their_own_reasons(
+    cloud: &Cloud,
+    source: &str,
+    final_dlq: &str,
+    of_a_bug: &str,
+) {
+    boto3(cloud, &["send", source], &BODIES.map(str::to_owned)).await;
+    let mut dead: Vec<_> = boto3(cloud, &["receive", final_dlq, "3"], &[])
+        .await
+        .iter()
+        .map(|record| {
+            let record: Value = serde_json::from_str(record).unwrap();
+            let text = |name: &str| {
+                record["MessageAttributes"][name]["StringValue"].as_str().unwrap_or_default().to_owned()
+            };
+            (record["Body"].as_str().unwrap().to_owned(), text("ErrorType"), text("ErrorDetails"))
+        })
+        .collect();
+    dead.sort();
+    let retried = "Max retry attempts 1 exceeded; last error";
+    let expected = [
+        (BODIES[1], "NON_RETRYABLE_ERROR", "CardDeclined: the card of order A-2 is declined (at ".to_owned()),
+        (
+            BODIES[2],
+            "RETRY_ATTEMPT_EXCEEDED",
+            format!("{retried} InsufficientFunds: order A-3 needs 600 cents (at "),
+        ),
+        (BODIES[3], "RETRY_ATTEMPT_EXCEEDED", format!("{retried} {of_a_bug}")),
+    ];
+    for ((body, error_type, details), (its_body, its_type, its_details)) in dead.iter().zip(&expected) {
+        assert_eq!((body.as_str(), error_type.as_str()), (*its_body, *its_type), "{dead:#?}");
+        assert!(details.starts_with(its_details), "{details}");
+    }
+}
+
+/// `attach.py`, as docs/start/template.md has it.
+async fn attach(cloud: &Cloud, function: &str, stack: &str) -> String {
+    let script = root().join("examples/template/attach.py");
+    let mut python = Command::new(venv_file("bin/python"));
+    python.arg(script).args([function, stack]).envs(cloud.client_variables()).kill_on_drop(true);
+    let output = python.output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The recipes, with what the one for middy needs beside them.
+fn package(name: &str) -> tempfile::TempDir {
+    let package = folder(name);
+    copy(&root().join("examples/recipes"), package.path());
+    if name == "middy" {
+        let modules = Path::new("node_modules/@middy");
+        copy(&runtimes().join(modules), &package.path().join(modules));
+    }
+    package
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            fs::copy(&path, &to).unwrap();
+        }
+    }
+}
+
+async fn first_night(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {
+    boto3_script(cloud, "boto3_first_night.py", arguments, &[]).await
+}
