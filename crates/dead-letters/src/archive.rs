@@ -5,7 +5,9 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 pub use redeliver_core::archive::{ArchivedAttribute, ArchivedMessage};
-use redeliver_core::message::ReceivedMessage;
+use redeliver_core::message::metadata::rfc3339;
+use redeliver_core::message::{ReceivedMessage, Timestamp};
+use serde::Serialize;
 
 use crate::files::{FileError, check_new, create_new, sync_directory_of};
 
@@ -15,6 +17,16 @@ pub struct Archive {
     path: PathBuf,
     /// `None` before the first message of an archive that begins with it.
     file: Option<BufWriter<File>>,
+    virtual_now: Option<Timestamp>,
+}
+
+/// A line of the file.
+#[derive(Serialize)]
+struct Line {
+    #[serde(flatten)]
+    message: ArchivedMessage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    virtual_now: Option<String>,
 }
 
 impl Archive {
@@ -23,7 +35,7 @@ impl Archive {
     /// # Errors
     /// If it is there already, or cannot be written.
     pub fn create(path: &Path) -> Result<Self, FileError> {
-        Ok(Self { path: path.to_owned(), file: Some(begun(path)?) })
+        Ok(Self { path: path.to_owned(), file: Some(begun(path)?), virtual_now: None })
     }
 
     /// A file that begins with its first message: without one there is none, and its name is free for the next try.
@@ -32,7 +44,13 @@ impl Archive {
     /// If it is there already, or has no directory. If it comes to be there meanwhile, the first write fails.
     pub fn on_demand(path: &Path) -> Result<Self, FileError> {
         check_new(path)?;
-        Ok(Self { path: path.to_owned(), file: None })
+        Ok(Self { path: path.to_owned(), file: None, virtual_now: None })
+    }
+
+    /// Its dead letters arose in virtual time, until then.
+    #[must_use]
+    pub fn in_virtual_time(self, virtual_now: Option<Timestamp>) -> Self {
+        Self { virtual_now, ..self }
     }
 
     /// Writes messages and waits until they are on disk.
@@ -52,8 +70,9 @@ impl Archive {
     /// # Errors
     /// If the disk refuses.
     pub fn append(&mut self, message: &ReceivedMessage) -> Result<(), FileError> {
-        let line = serde_json::to_string(&ArchivedMessage::new(message))
-            .expect("strings and maps with string keys always serialise");
+        let line =
+            Line { message: ArchivedMessage::new(message), virtual_now: self.virtual_now.map(rfc3339) };
+        let line = serde_json::to_string(&line).expect("strings and maps with string keys always serialise");
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(begun(&self.path)?),

@@ -20,6 +20,7 @@ use redeliver_core::ports::{
 };
 
 use crate::LINE_BYTES_MAX;
+use line::virtual_now;
 pub(crate) use line::{BadLine, read as read_line};
 
 /// Bad lines whose reasons are kept.
@@ -35,6 +36,8 @@ pub struct FileQueue {
     repeated: u64,
     /// ARNs of the queues that its lines were read from.
     read_from: BTreeSet<String>,
+    /// The latest virtual moment of its lines; `None` if one of them is of real time.
+    virtual_now: Option<Timestamp>,
     state: Mutex<State>,
 }
 
@@ -78,6 +81,7 @@ impl FileQueue {
             bad: BadLines::default(),
             repeated: 0,
             read_from: BTreeSet::new(),
+            virtual_now: None,
             state: Mutex::new(State {
                 file: file.try_clone()?,
                 lines: Vec::new(),
@@ -116,6 +120,11 @@ impl FileQueue {
     fn note(&mut self, number: usize, line: Result<&[u8], usize>, ids: &mut HashSet<String>) -> Option<bool> {
         match line.map_err(BadLine::TooLong).and_then(|line| read_line(line, self.opened_at)) {
             Ok(message) => {
+                let written_at = line.ok().and_then(virtual_now);
+                self.virtual_now = match self.virtual_now {
+                    None if !self.read_from.is_empty() => None,
+                    earlier => written_at.max(earlier).filter(|_| written_at.is_some()),
+                };
                 self.read_from.insert(message.queue_arn);
                 let is_new = ids.insert(message.sqs_message_id);
                 self.repeated += u64::from(!is_new);
@@ -165,6 +174,12 @@ impl FileQueue {
     #[must_use]
     pub const fn repeated_lines(&self) -> u64 {
         self.repeated
+    }
+
+    /// The end of the virtual time in which all of its dead letters arose; `None` if one is of real time.
+    #[must_use]
+    pub const fn virtual_now(&self) -> Option<Timestamp> {
+        self.virtual_now
     }
 
     /// True if it has lines and none of them is a dead letter.

@@ -93,6 +93,7 @@ async fn run_on<S: QueueService, C: Clock>(
         engine: Engine {
             topology,
             clock,
+            is_virtual: backend.is_virtual,
             tracker,
             progress: &|settled| bar.set_position(settled),
             wait: backend.wait,

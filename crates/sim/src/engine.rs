@@ -41,6 +41,8 @@ pub struct Functions<M, F, A> {
 pub struct Engine<'a, Q, C> {
     pub topology: &'a Topology<Q>,
     pub clock: &'a C,
+    /// True if the clock is virtual: the final records say so.
+    pub is_virtual: bool,
     pub tracker: &'a Mutex<Tracker>,
     /// Called with the number of messages that have come out.
     pub progress: &'a dyn Fn(u64),

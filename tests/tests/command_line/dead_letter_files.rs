@@ -36,6 +36,27 @@ fn a_file_is_audited_as_a_queue_is_and_so_is_standard_input() {
     assert!(table.contains("not JSON: EOF while parsing an object"), "{table}");
 }
 
+/// The first message is given up at once, the second one an hour later. Also after the letters were saved.
+#[test]
+fn ages_of_a_virtual_run_are_of_its_virtual_time() {
+    let policy = br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":720,"jitter":"none"}}"#;
+    let policy = Scratch::new("limit.json", policy);
+    let input = format!("not JSON\n{}\n", FIVE.lines().next().expect("it has lines"));
+    let (dead, saved) = (Scratch::absent("dead.jsonl"), Scratch::absent("saved.jsonl"));
+    let local = ["local", "-", "--fail-rate", "1", "--policy", policy.name(), "--final-dlq", dead.name()];
+    assert_eq!(with_input(&local, input.as_bytes()).status.code(), Some(0));
+    let audits =
+        [["audit", dead.name(), "--save", saved.name()], ["audit", saved.name(), "--color", "never"]];
+    for audit in audits {
+        let table = stdout(&redeliver(&audit));
+        assert!(table.contains("The oldest has been here for 1h.\n"), "{table}");
+        assert!(table.contains(", virtual time until 2026-01-01T01:00:00.000Z)"), "{table}");
+    }
+    let audited = report_with(3, &redeliver(&["audit", saved.name(), "--format", "json"]));
+    assert_eq!(audited["virtual_now"], "2026-01-01T01:00:00.000Z");
+    assert_eq!((&audited["age"]["oldest_seconds"], &audited["total"]), (&3600.into(), &2.into()));
+}
+
 /// A queue of bodies without an envelope, on the first evening.
 #[test]
 fn a_setting_that_makes_all_messages_invalid_is_named_and_has_its_exit_code() {

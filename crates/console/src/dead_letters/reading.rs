@@ -9,7 +9,7 @@ use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::groups::Group;
-use redeliver_dead_letters::{Coverage, DeadLetterRecord, KnownCauses, Note, Reader};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, FileQueue, KnownCauses, Note, Reader};
 use redeliver_operator::Failure;
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, OpenSource};
@@ -109,6 +109,7 @@ impl Reading {
     async fn look(&self, source: &DeadLetterSource, period: PeriodArgs) -> Result<Snapshot, Failure> {
         let OpenSource { dead_letters: queue, retention, .. } = source.open(period).await?;
         let taken_at = SystemClock.now();
+        let virtual_now = queue.lines().and_then(FileQueue::virtual_now);
         #[expect(clippy::disallowed_methods, reason = "the file has a random name, and is new")]
         let mut collecting = SnapshotBuilder::new(Spool::new(&std::env::temp_dir())?);
         let mut reader = Reader::new(&queue, &SystemClock).await?;
@@ -135,6 +136,7 @@ impl Reading {
         let coverage = reader.finish().await;
         let coverage = Coverage { complete: coverage.complete && read?, ..coverage };
         let mut snapshot = collecting.into_snapshot(coverage, taken_at, retention);
+        snapshot.now = virtual_now.unwrap_or(taken_at);
         // A file does not change, so nothing in it is new.
         if source.file.is_some() {
             return Ok(snapshot);
@@ -214,6 +216,21 @@ mod tests {
             let snapshot = reading.look(&source, PeriodArgs::default()).await.unwrap();
             assert_eq!((snapshot.letters.len(), snapshot.coverage.complete), (3, !stops));
         }
+    }
+
+    #[tokio::test]
+    async fn ages_count_from_the_end_of_a_files_virtual_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dead-letters.jsonl");
+        let archive = redeliver_dead_letters::Archive::create(&path).unwrap();
+        let message = record("NON_RETRYABLE_ERROR", "no such user", 1);
+        archive.in_virtual_time(Some(at(86_400))).write([&message]).unwrap();
+        let queue = DeadLetterQueue::new(OneQueue::default(), Connection::at(None, None, None));
+        let source = DeadLetterSource { file: Some(path), queue };
+        let reading = Reading::new(folder.path().to_owned());
+        let snapshot = reading.look(&source, PeriodArgs::default()).await.unwrap();
+        assert_eq!(snapshot.now, at(86_400));
+        assert!(snapshot.taken_at > at(86_400));
     }
 
     #[test]

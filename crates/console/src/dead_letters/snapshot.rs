@@ -40,6 +40,8 @@ pub(crate) struct Snapshot {
     pub(crate) groups: Vec<Group>,
     pub(crate) coverage: Coverage,
     pub(crate) taken_at: Timestamp,
+    /// The moment from which ages count: that of the reading, or the end of a file's virtual time.
+    pub(crate) now: Timestamp,
     /// The queue's retention, if it is known.
     pub(crate) retention: Option<Retention>,
     pub(crate) causes: CauseHistory,
@@ -171,6 +173,7 @@ impl SnapshotBuilder {
             groups: groups.into_groups(),
             coverage,
             taken_at,
+            now: taken_at,
             retention,
             causes: CauseHistory::default(),
             remark: None,
@@ -281,7 +284,7 @@ impl Snapshot {
         if new == SINCE_LAST_LOOK {
             return Ok(Some(all.filter(is_new).map(|group| group.fingerprint.as_str()).collect()));
         }
-        let Some(since) = moment("causes new since", new, self.taken_at)? else { return Ok(None) };
+        let Some(since) = moment("causes new since", new, self.now)? else { return Ok(None) };
         let is_new = |group: &&Group| {
             let known = self.causes.first.get(&group.fingerprint).copied();
             known.map_or(group.first, |first| first.min(group.first)) >= since
@@ -295,8 +298,8 @@ impl Snapshot {
     /// # Errors
     /// A time or the filter is not understood, or the filter gives no answer.
     pub(crate) fn select(&self, selection: &Selection) -> Result<Selected<'_>, Failure> {
-        let since = moment("since", &selection.since, self.taken_at)?;
-        let until = moment("until", &selection.until, self.taken_at)?;
+        let since = moment("since", &selection.since, self.now)?;
+        let until = moment("until", &selection.until, self.now)?;
         let filter = Some(&selection.filter).filter(|text| !text.trim().is_empty());
         let filter = filter.map(|text| Filter::of_dead_letters(text)).transpose()?;
         let wanted = TextSearch::new(&selection.q);

@@ -66,7 +66,7 @@ fn in_words(snapshot: &Snapshot, group: &Group, letters: &[&DeadLetter], narrowe
     let (Some(last), Some(first)) = (letters.first(), letters.last()) else {
         return html! { "None of its " (counted(group.count, "message")) " is selected." };
     };
-    let quiet = (snapshot.taken_at - last.sent_at).num_seconds();
+    let quiet = (snapshot.now - last.sent_at).num_seconds();
     html! {
         strong { (counted(letters.len() as u64, "message")) }
         @if !narrowed.is_everything() { " of " (grouped(group.count)) }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use redeliver_core::failure::annotation::{DEAD_LETTER, DeadLetter};
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp};
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -40,13 +40,22 @@ pub(crate) enum BadLine {
 }
 
 /// As `redeliver local --final-dlq` writes it.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct FinalRecord {
     body: String,
     attributes: BTreeMap<String, Option<String>>,
     /// The member that the reason is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
     trace_header: Option<String>,
+    #[serde(rename = "virtual_now", skip_serializing)]
+    _virtual_now: Option<IgnoredAny>,
+}
+
+/// Of a final record of virtual time, also when it was saved.
+#[derive(Deserialize)]
+struct VirtualTime {
+    virtual_now: Option<String>,
 }
 
 /// Members by which other files are known.
@@ -67,10 +76,16 @@ pub(crate) fn read(line: &[u8], otherwise: Timestamp) -> Result<ReceivedMessage,
         Ok(archived) => archived.restored().ok_or(BadLine::Changed),
         Err(error) if !error.is_data() => Err(what_is_wrong(line, &error)),
         Err(_) => match serde_json::from_slice::<FinalRecord>(line) {
-            Ok(record) => record.restored(line, otherwise),
+            Ok(record) => record.restored(otherwise),
             Err(error) => Err(what_is_wrong(line, &error)),
         },
     }
+}
+
+/// The virtual moment at which a line was written; `None` for a dead letter of real time.
+pub(crate) fn virtual_now(line: &[u8]) -> Option<Timestamp> {
+    let VirtualTime { virtual_now } = serde_json::from_slice(line.trim_ascii()).ok()?;
+    parse_rfc3339(&virtual_now?)
 }
 
 /// In words of our own: the library's would quote values.
@@ -103,7 +118,8 @@ fn kind_of(line: &[u8]) -> BadLine {
 }
 
 impl FinalRecord {
-    fn restored(self, line: &[u8], otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
+    fn restored(self, otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
+        let sqs_message_id = self.id();
         let attributes = self.attributes.into_iter();
         let attributes: Option<Attributes> =
             attributes.map(|(name, text)| Some((name, Attribute::string(text?)))).collect();
@@ -111,7 +127,7 @@ impl FinalRecord {
         let ours = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
         let given_up_at = ours.and_then(|ours| parse_rfc3339(&ours.dead_lettered_at));
         Ok(ReceivedMessage {
-            sqs_message_id: id_of(line),
+            sqs_message_id,
             receipt_handle: String::new(),
             body: self.body,
             attributes,
@@ -126,12 +142,13 @@ impl FinalRecord {
             omitted: Vec::new(),
         })
     }
-}
 
-/// In place of SQS's id, which such a line does not have: the same in each run, wherever the line stands (RFC 9562, UUID
-/// version 8).
-fn id_of(line: &[u8]) -> String {
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&Sha256::digest(line)[..16]);
-    Builder::from_custom_bytes(bytes).into_uuid().to_string()
+    /// In place of SQS's id, which such a line does not have: the same in each run, wherever the line stands (RFC 9562,
+    /// UUID version 8).
+    fn id(&self) -> String {
+        let record = serde_json::to_vec(self).expect("strings always serialise");
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&Sha256::digest(record)[..16]);
+        Builder::from_custom_bytes(bytes).into_uuid().to_string()
+    }
 }

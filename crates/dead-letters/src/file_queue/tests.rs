@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use redeliver_core::failure::Verdict;
 use redeliver_core::failure::reason::DeadLetterReason;
+use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_embedded::VirtualClock;
 use redeliver_testing::dead_letters::{at, foreign, record};
 use tempfile::tempfile;
@@ -200,4 +201,34 @@ fn objects_left_out_of_a_file_count_as_unreadable_beside_its_bad_lines() {
     let queue = queue_of(content.as_bytes()).with_unreadable(["one", "another"].map(str::to_owned));
     let (found, coverage) = read(&queue);
     assert_eq!((ids(&found), coverage.unreadable, coverage.complete), (vec!["sqs-1"], 3, false));
+}
+
+/// A final record of `redeliver local`.
+fn final_record(body: &str, virtual_now: &str) -> String {
+    format!(r#"{{"body":"{body}","attributes":{{}}{virtual_now}}}"#) + "\n"
+}
+
+#[test]
+fn virtual_time_ends_with_the_latest_line_unless_one_is_of_real_time() {
+    let [first, last] =
+        [r#","virtual_now":"2026-01-01T00:00:09Z""#, r#","virtual_now":"2026-01-01T00:00:10Z""#];
+    let end = |lines: &[String]| queue_of(lines.concat().as_bytes()).virtual_now();
+    let [one, two, real] = [("1", first), ("2", last), ("3", "")].map(|(body, now)| final_record(body, now));
+    let ten_past = parse_rfc3339("2026-01-01T00:00:10Z");
+    assert_eq!(end(&[one.clone(), two.clone()]), ten_past);
+    assert_eq!(end(&[two.clone(), "nonsense\n".to_owned(), one.clone()]), ten_past);
+    for mixed in [[&real, &one, &two], [&one, &real, &two], [&one, &two, &real]] {
+        assert_eq!(end(&mixed.map(Clone::clone)), None, "{mixed:?}");
+    }
+    assert_eq!(end(&[]), None);
+    assert_eq!(end(&[final_record("1", r#","virtual_now":7"#)]), None);
+}
+
+#[test]
+fn the_moment_of_a_line_is_no_part_of_its_id() {
+    let ids = ["", r#","virtual_now":"2026-01-01T00:00:09Z""#].map(|now| {
+        let (messages, _) = read(&queue_of(final_record("1", now).as_bytes()));
+        messages[0].sqs_message_id.clone()
+    });
+    assert_eq!(ids[0], ids[1]);
 }

@@ -54,7 +54,7 @@ impl Age {
     }
 }
 
-fn if_any<S: Serializer>(moment: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn if_any<S: Serializer>(moment: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     moment.map(written).serialize(serializer)
 }
 

@@ -35,7 +35,13 @@ pub(crate) fn with_sent_seconds(mut record: DeadLetterRecord, seconds: i64) -> D
 
 /// An audit of a queue named `final-dlq`, a day after 1970 began.
 pub(crate) fn context() -> Context {
-    Context { queue: "final-dlq".to_owned(), retention: None, now: at(86_400), filter: None }
+    Context {
+        queue: "final-dlq".to_owned(),
+        retention: None,
+        now: at(86_400),
+        virtual_now: None,
+        filter: None,
+    }
 }
 
 /// The report on these records, all of the queue.

@@ -10,7 +10,7 @@ use redeliver_dead_letters::groups::{Group, GroupTable, millis};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged, Retention};
 use serde::Serialize;
 
-use super::age::Age;
+use super::age::{Age, if_any};
 use super::attempts::{Attempts, SkippedAttempts};
 use super::copies::{Copies, Duplicates};
 use super::over_time::{OverTime, Times};
@@ -55,6 +55,9 @@ pub struct Context {
     /// The moment of the audit.
     #[serde(rename = "audited_at", serialize_with = "millis")]
     pub now: Timestamp,
+    /// The end of the virtual time of its dead letters, if they are of `redeliver local`.
+    #[serde(serialize_with = "if_any", skip_serializing_if = "Option::is_none")]
+    pub virtual_now: Option<Timestamp>,
     /// The filter, if there is one.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
@@ -130,7 +133,11 @@ impl Tally {
         // One of seven codes, or none.
         *report.by_error_type.entry(record.error_type.clone()).or_default() += 1;
         report.attempts.add(record);
-        report.age.add(sent_at, report.context.now, report.context.retention);
+        report.age.add(
+            sent_at,
+            report.context.virtual_now.unwrap_or(report.context.now),
+            report.context.retention,
+        );
         report.skipped_attempts.add(record);
         groups.add(record);
         times.add(sent_at, &record.error_type);

@@ -7,7 +7,7 @@ use std::pin::pin;
 use futures_util::future::{Either, select};
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Clock as _, Queue as _};
-use redeliver_dead_letters::Pick;
+use redeliver_dead_letters::{FileQueue, Pick};
 
 use super::known_causes::KnownCausesFile;
 use super::{Audited, Auditor, Context, Progress, Save, Tally, View};
@@ -51,17 +51,18 @@ impl AuditRequest<'_> {
             Either::Right((opened, _)) => opened?,
         };
         let now = SystemClock.now();
+        let virtual_now = dead_letters.lines().and_then(FileQueue::virtual_now);
         let filter = self.pick.filter.as_ref().map(|filter| filter.text().to_owned());
         let arn = dead_letters.arn();
         let known_causes = self.known_causes.map(|path| KnownCausesFile::read(path, arn)).transpose()?;
         let archive_read_at = self.source.archive()?.map(|_| now);
-        let save = self.save.map(|path| Save::create(path, archive_read_at)).transpose()?;
+        let save = self.save.map(|path| Save::create(path, archive_read_at, virtual_now)).transpose()?;
         Ok(OpenAudit {
             known_causes,
             dead_letters,
             pick: self.pick,
             max: self.max,
-            context: Context { queue: name, retention, now, filter },
+            context: Context { queue: name, retention, now, virtual_now, filter },
             save,
         })
     }

@@ -23,10 +23,16 @@ pub struct Save {
 
 impl Save {
     /// Starts the file. `archive_read_at` is the time at which an archive was read.
-    pub fn create(path: &Path, archive_read_at: Option<Timestamp>) -> Result<Self, FileError> {
+    /// `virtual_now` is the end of the virtual time of its dead letters, if that was virtual.
+    pub fn create(
+        path: &Path,
+        archive_read_at: Option<Timestamp>,
+        virtual_now: Option<Timestamp>,
+    ) -> Result<Self, FileError> {
         // Whole seconds, so that --until with this time picks exactly those that are not counted.
         let still_queued_since = archive_read_at.map(|now| now.trunc_subsecs(0) - FINAL_DLQ_KEEPS);
-        Ok(Self { file: Archive::create(path)?, still_queued_since, still_queued: 0 })
+        let file = Archive::create(path)?.in_virtual_time(virtual_now);
+        Ok(Self { file, still_queued_since, still_queued: 0 })
     }
 
     pub(super) fn append(&mut self, record: &DeadLetterRecord) -> Result<(), FileError> {
@@ -64,7 +70,7 @@ mod tests {
         let read_at = parse_rfc3339("2026-11-29T12:00:00.250Z").unwrap();
         let seconds_of = |text| parse_rfc3339(text).unwrap().timestamp();
         let warning = |name: &str, archive_read_at| {
-            let mut save = Save::create(&folder.path().join(name), archive_read_at).unwrap();
+            let mut save = Save::create(&folder.path().join(name), archive_read_at, None).unwrap();
             for (n, died_at) in
                 [(1, "2026-11-15T11:59:59Z"), (2, "2026-11-15T12:00:00Z"), (3, "2026-11-28T00:00:00Z")]
             {

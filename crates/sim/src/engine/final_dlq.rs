@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use redeliver_core::arrival::trace_header_and_verdict;
 use redeliver_core::deliver::deletion::delete;
 use redeliver_core::failure::annotation::ERROR_TYPE;
+use redeliver_core::message::metadata::rfc3339;
 use redeliver_core::message::{Attribute, ReceivedMessage};
 use redeliver_core::polling::receive;
 use redeliver_core::ports::{Clock, Queue};
@@ -30,7 +31,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                 receive(queue, 10, self.wait).await.map_err(LoopError::sqs("reading the final DLQ"))?;
             for record in &records {
                 let (_, verdict) = trace_header_and_verdict(record);
-                writeln!(output, "{}", final_record(record, verdict.is_some()))?;
+                let virtual_now = self.is_virtual.then(|| rfc3339(self.clock.now()));
+                writeln!(output, "{}", final_record(record, verdict.is_some(), virtual_now.as_deref()))?;
                 let code = verdict.as_ref().map(|verdict| verdict.code.as_str());
                 let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text).or(code);
                 let now = self.clock.now();
@@ -48,17 +50,24 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 }
 
 /// One line of the output: the body as it is, the attributes as plain values, and the trace header if it has the verdict.
-fn final_record(record: &ReceivedMessage, has_verdict_in_trace_header: bool) -> String {
+/// In virtual time also the moment of the line, from which its reader counts the record's age.
+fn final_record(
+    record: &ReceivedMessage,
+    has_verdict_in_trace_header: bool,
+    virtual_now: Option<&str>,
+) -> String {
     #[derive(Serialize)]
     struct FinalRecord<'a> {
         body: &'a str,
         attributes: BTreeMap<&'a str, Option<&'a str>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         trace_header: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        virtual_now: Option<&'a str>,
     }
     let attributes =
         record.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.text())).collect();
     let trace_header = record.trace_header.as_deref().filter(|_| has_verdict_in_trace_header);
-    serde_json::to_string(&FinalRecord { body: &record.body, attributes, trace_header })
+    serde_json::to_string(&FinalRecord { body: &record.body, attributes, trace_header, virtual_now })
         .expect("strings always serialise")
 }

@@ -29,6 +29,7 @@ fn engine<'a>(
     Engine {
         topology,
         clock,
+        is_virtual: true,
         tracker,
         progress: &|_| {},
         wait: Duration::from_secs(20),

@@ -195,6 +195,7 @@ impl<'a> Simulation<'a> {
         let engine = Engine {
             topology: &topology,
             clock,
+            is_virtual: true,
             tracker: &counters.tracker,
             progress,
             wait: Duration::from_secs(20),

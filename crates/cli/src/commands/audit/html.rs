@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use maud::{Markup, html};
 use redeliver_dead_letters::DeadLetterRecord;
-use redeliver_dead_letters::groups::Group;
+use redeliver_dead_letters::groups::{Group, written};
 use redeliver_operator::audit::{AuditReport, View};
 use redeliver_operator::dead_letter::{self, Showing, is_long};
 use redeliver_operator::markup::{self, Fact, figure, moment, page};
@@ -68,6 +68,7 @@ fn header(report: &AuditReport) -> Markup {
             h1 { (counted(report.total, "dead letter")) }
             p {
                 "in " strong { (report.context.queue) } ", read " (report.context.now.format("%Y-%m-%d %H:%M:%S").to_string()) "."
+                @if let Some(now) = report.context.virtual_now { " Its time is virtual, until " (written(now)) "." }
                 @if report.complete { " All of the queue was seen." }
                 @if let Some(filter) = &report.context.filter { " Only those that the filter " code { (filter) } " lets through." }
             }

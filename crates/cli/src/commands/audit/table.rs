@@ -29,7 +29,13 @@ impl View for Table {
         }
         let (letters, queue) = (counted(report.total, "dead letter"), escaped(&report.context.queue));
         let (letters, now) = (self.style().bold().apply_to(letters), written(report.context.now));
-        writeln!(output, "{letters} in {queue} ({now}){}", start(&report.groups))?;
+        let until = report.context.virtual_now.map(|now| format!(", virtual time until {}", written(now)));
+        writeln!(
+            output,
+            "{letters} in {queue} ({now}{}){}",
+            until.unwrap_or_default(),
+            start(&report.groups)
+        )?;
         if let Some(filter) = &report.context.filter {
             let (seen, filter) = (grouped(report.coverage.seen), escaped(filter));
             writeln!(output, "of {seen} seen, by the filter {filter}")?;

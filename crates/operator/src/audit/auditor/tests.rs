@@ -51,7 +51,7 @@ impl World {
         stop: impl Future<Output = ()>,
     ) -> (Result<Audited, Failure>, String) {
         let mut output = Vec::new();
-        let save = save.map(|path| Save::create(path, None).unwrap());
+        let save = save.map(|path| Save::create(path, None, None).unwrap());
         let auditor =
             Auditor { pick, max: u64::MAX, tally: Tally::new(context()), save, view, output: &mut output };
         let audited = self.clock.block_on(auditor.audit(&self.queue, &self.clock, stop, |_| {}));
