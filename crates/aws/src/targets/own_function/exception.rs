@@ -11,13 +11,19 @@ use crate::lambda::Object;
 /// Maximum number of an exception's causes in the details of an error.
 const CAUSES_MAX: usize = 3;
 
-/// Exceptions of Java and .NET that only carry another one, from a task or a reflective call.
-const CARRIERS: [&str; 5] = [
-    "AggregateException",
-    "CompletionException",
-    "ExecutionException",
-    "InvocationTargetException",
-    "TargetInvocationException",
+/// Maximum number of exceptions around the record's own.
+const CARRIERS_MAX: usize = 8;
+
+/// Exceptions of .NET that only carry another one, from a task or a reflective call.
+const NET_CARRIERS: [&str; 2] = ["AggregateException", "TargetInvocationException"];
+
+/// The same of Java, whose runtime sends no causes. Unless the code gives another message, theirs is the cause's
+/// `toString`: its class and its message (`Throwable`, "Throwable(Throwable cause)").
+const JAVA_CARRIERS: [&str; 4] = [
+    "java.io.UncheckedIOException",
+    "java.lang.RuntimeException",
+    "java.util.concurrent.CompletionException",
+    "java.util.concurrent.ExecutionException",
 ];
 
 /// The first line of a traceback in Python.
@@ -29,8 +35,8 @@ const CHAINED: [&str; 2] = [
     "\nDuring handling of the above exception, another exception occurred:\n\n",
 ];
 
-/// With `stackTrace` by Python, Java, Ruby and .NET, with `trace` by Node.js. .NET and Java nest causes; `causes` are those
-/// of .NET's `AggregateException`.
+/// With `stackTrace` by Python, Java, Go, Ruby and .NET, with `trace` by Node.js. .NET nests causes; `causes` are those of
+/// its `AggregateException`.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Exception {
@@ -45,6 +51,19 @@ pub(super) struct Exception {
     place: Option<String>,
 }
 
+/// A line of a stack trace.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Frame {
+    Text(String),
+    /// Of a panic in Go.
+    Go {
+        path: String,
+        line: i64,
+        label: String,
+    },
+}
+
 impl Exception {
     pub(super) fn read(text: &[u8]) -> Self {
         serde_json::from_slice(text).map(|Object(exception)| exception).unwrap_or_default()
@@ -53,19 +72,25 @@ impl Exception {
     /// The record's own exception, without those that a batch processor, a task or a reflective call put around it. Only
     /// for an invocation with one record: an exception does not say which record it is about.
     pub(super) fn unwrapped(self) -> Self {
-        match self.inner() {
-            Some(inner) => inner.unwrapped(),
-            None => self,
+        let mut exception = self;
+        for _ in 0..CARRIERS_MAX {
+            let Some(inner) = exception.inner() else { break };
+            exception = inner;
         }
+        exception
     }
 
     fn inner(&self) -> Option<Self> {
-        let name = self.error_type.as_deref()?.rsplit('.').next()?;
+        let full_name = self.error_type.as_deref()?;
+        if JAVA_CARRIERS.contains(&full_name) {
+            return self.in_message();
+        }
+        let name = full_name.rsplit('.').next()?;
         // Powertools for AWS Lambda (Python) has the record's traceback in its message.
         if name == "BatchProcessingError" {
             return Self::in_traceback(self.error_message.as_deref()?);
         }
-        if !CARRIERS.contains(&name) {
+        if !NET_CARRIERS.contains(&name) {
             return None;
         }
         let read = |text: &RawValue| serde_json::from_str(text.get()).ok().map(|Object(exception)| exception);
@@ -77,6 +102,20 @@ impl Exception {
             [only] => read(only),
             [] => read(self.cause.as_deref()?),
         }
+    }
+
+    /// The exception whose class and message are the message of this one. Where it was thrown is not known: the place is
+    /// that of this one in the function's own code.
+    fn in_message(&self) -> Option<Self> {
+        let message = self.error_message.as_deref()?;
+        let (class, text) = message.split_once(": ").unwrap_or((message, ""));
+        // Of an exception without a message the runtime sends the class.
+        if !is_java_class(class) || Some(message) == self.error_type.as_deref() {
+            return None;
+        }
+        let place = self.place.clone().or_else(|| self.frames().into_iter().find_map(Frame::of_class_path));
+        let (error_type, error_message) = (Some(class.to_owned()), Some(text.to_owned()));
+        Some(Self { error_type, error_message, place, ..Self::default() })
     }
 
     /// The exception that a text of Python's `traceback.format_exception` ends with.
@@ -104,22 +143,32 @@ impl Exception {
         Some(Self { error_type, error_message, place, ..Self::default() })
     }
 
+    fn frames(&self) -> Vec<Frame> {
+        let frames = self.stack_trace.as_ref().and_then(|text| serde_json::from_str(text.get()).ok());
+        frames.unwrap_or_default()
+    }
+
     /// The place where it was thrown. Python lists the innermost call last, the others list it first, Node.js after the
-    /// message.
+    /// message and Go after those that handle the panic.
     fn place(&self) -> Option<String> {
         if self.place.is_some() {
             return self.place.clone();
         }
-        let frames: Vec<String> = serde_json::from_str(self.stack_trace.as_ref()?.get()).ok()?;
-        let is_pythons = |frame: &String| frame.trim_start().starts_with("File \"");
-        let is_nodes = |frame: &&String| frame.trim_start().starts_with("at ");
+        let frames = self.frames();
+        let is_pythons =
+            |frame: &Frame| frame.text().is_some_and(|text| text.trim_start().starts_with("File \""));
+        let is_nodes = |frame: &&Frame| frame.text().is_some_and(|text| text.trim_start().starts_with("at "));
+        let after_panic =
+            frames.iter().skip_while(|frame| !frame.is_of_a_panic()).find(|frame| !frame.is_of_a_panic());
         let frame = if frames.first().is_some_and(is_pythons) {
             frames.last()
         } else {
-            frames.iter().find(is_nodes).or(frames.first())
+            after_panic.or_else(|| frames.iter().find(is_nodes)).or(frames.first())
         };
-        let line = frame?.trim().lines().next()?;
-        Some(line.trim_start_matches("at ").to_owned())
+        match frame? {
+            Frame::Text(text) => Some(text.trim().lines().next()?.trim_start_matches("at ").to_owned()),
+            Frame::Go { path, line, label } => Some(format!("{label} ({path}:{line})")),
+        }
     }
 
     /// The error of the message.
@@ -143,4 +192,38 @@ impl Exception {
             details,
         )
     }
+}
+
+impl Frame {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Go { .. } => None,
+        }
+    }
+
+    /// Java names the module of a class that is not from the class path: `java.base/java.lang.Thread.run(Thread.java:840)`.
+    fn of_class_path(self) -> Option<String> {
+        match self {
+            Self::Text(text) if !text.split('(').next()?.contains('/') => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Go's own frames between a panic and what handles it.
+    fn is_of_a_panic(&self) -> bool {
+        let Self::Go { path, label, .. } = self else { return false };
+        path.starts_with("runtime/") && label.to_ascii_lowercase().contains("panic")
+    }
+}
+
+/// The full name of a class as Java's `Class.getName` has it, with a package.
+fn is_java_class(name: &str) -> bool {
+    let is_name = |segment: &str| {
+        segment.starts_with(|first: char| first.is_alphabetic() || "_$".contains(first))
+            && segment.chars().all(|char| char.is_alphanumeric() || "_$".contains(char))
+    };
+    let is_class = |segment: &str| segment.starts_with(char::is_uppercase);
+    name.rsplit_once('.')
+        .is_some_and(|(package, class)| package.split('.').all(is_name) && is_name(class) && is_class(class))
 }

@@ -290,7 +290,8 @@ impl Running {
             match self.next_event().await {
                 Ok(Some(RuntimeEvent::Took)) => took = true,
                 Ok(Some(RuntimeEvent::Answered(answer))) => {
-                    self.is_busy = false;
+                    // Until it asks again it may still work, or end.
+                    (self.is_busy, self.is_ready) = (false, false);
                     return Ok(answer);
                 }
                 Ok(_) => {}

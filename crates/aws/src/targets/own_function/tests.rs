@@ -640,6 +640,24 @@ async fn a_function_that_is_still_starting_when_its_call_is_broken_off_is_kept()
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
+/// A wrapper that sends traces after each call, or a garbage collection: to start anew would take longer.
+#[tokio::test]
+async fn a_function_that_still_works_after_its_answer_is_waited_for_and_not_killed() {
+    let function = Own::new(HandlerEvent::Record);
+    let one = given(1);
+    let (message, record) = one.parts();
+    let invocation = Invocation { trace: None, message: &message, record: &record, end: end() };
+    let served = async { drop(function.runtime(1).await.answer("null").await) };
+    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+
+    let soon = Invocation { end: SystemClock.now() + Duration::from_millis(20), ..invocation };
+    let outcome = timeout(LONG, function.invoke(soon)).await.expect("it ends at its deadline");
+    assert_eq!(outcome.unwrap_err().kind, FailureKind::NotStarted);
+    let served = async { drop(function.runtime(1).await.answer("null").await) };
+    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+    assert_eq!(function.starts().len(), 1, "it was started once");
+}
+
 #[tokio::test]
 async fn lambda_hears_the_error_of_the_first_start_and_all_that_is_not_ours() {
     let answer = || Answer::new(202, &[("x-own", "1")], "up");
