@@ -52,6 +52,7 @@ export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan
     ...notifyProblems(props.notify, Stack.of(scope)),
     ...keyProblems('encryptionKey', props.encryptionKey, Stack.of(scope)),
     ...(props.logEncryptionKey ? elsewhereProblems('logEncryptionKey', 'a key', props.logEncryptionKey, Stack.of(scope)) : []),
+    ...(props.environmentEncryptionKey ? elsewhereProblems('environmentEncryptionKey', 'a key', props.environmentEncryptionKey, Stack.of(scope)) : []),
     ...innerConcurrencyProblems(settings),
     ...regionProblems(props, Stack.of(scope)),
     ...(props.functions.length === 0

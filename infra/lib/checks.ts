@@ -67,6 +67,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, scope: Construct)
     ...notifyProblems(props.notify, stack),
     ...keyProblems('encryptionKey', props.encryptionKey, stack),
     ...(props.logEncryptionKey ? elsewhereProblems('logEncryptionKey', 'a key', props.logEncryptionKey, stack) : []),
+    ...(props.environmentEncryptionKey ? elsewhereProblems('environmentEncryptionKey', 'a key', props.environmentEncryptionKey, stack) : []),
     ...keyProblems("existingSourceQueue's key", keyOf(props.existingSourceQueue), stack),
     ...producerProblems(props.producers, props.existingSourceQueue),
     ...messageProblems(props),

@@ -6,7 +6,7 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { type Archive, archiveOf } from './archive';
 import type { LogDetail, LogLevel } from './choices';
 import type { GivenNotify } from './notify';
-import type { CommonProps } from './props';
+import type { CommonProps, VpcPlacement } from './props';
 import { mayTrace } from './region';
 
 /** Settings that the resources of every construct share. */
@@ -22,6 +22,9 @@ export interface CommonSettings {
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
   readonly logEncryptionKey: kms.IKey | undefined;
+  readonly environmentEncryptionKey: kms.IKey | undefined;
+  /** For each of our functions. */
+  readonly vpc: VpcPlacement | undefined;
   /** Concurrent invocations of each function except the message-processor. */
   readonly innerConcurrency: number;
   /** For each function except the message-processor. */
@@ -44,6 +47,8 @@ export function commonSettingsOf(props: CommonProps, stack: Stack): CommonSettin
     logLevel: props.logLevel,
     tracing: props.tracing ?? mayTrace(stack),
     logEncryptionKey: props.logEncryptionKey,
+    environmentEncryptionKey: props.environmentEncryptionKey,
+    vpc: props.vpc,
     innerConcurrency: props.innerConcurrency ?? 10,
     innerReservedConcurrency: props.innerReservedConcurrency,
     archive: archiveOf(props),

@@ -10,6 +10,7 @@ import { createLogGroup } from './log-group';
 import type { Plan } from './plan';
 import { MESSAGE_BYTES_MAX } from './queues';
 import type { Loop } from './strategy/definition';
+import { allowNetworkInterfaces, placement } from './vpc';
 
 /** The function's timeout and the age limit of its events: a late retry must not undo a newer change. */
 const LONGEST = Duration.minutes(3);
@@ -80,6 +81,10 @@ function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Fu
   role.addToPolicy(
     new iam.PolicyStatement({ actions: ['sqs:GetQueueAttributes', 'sqs:SetQueueAttributes'], resources: [queueArn] }),
   );
+  if (plan.vpc) {
+    // Its name is not known here, and the role is of no other function.
+    allowNetworkInterfaces(role, Stack.of(scope).formatArn({ service: 'lambda', resource: 'function:*' }));
+  }
   const setter = new lambda.Function(scope, 'Setter', {
     description: 'Sets the attributes of the existing source queue at deployment.',
     // The runtime includes boto3, so one file is enough.
@@ -91,6 +96,7 @@ function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Fu
     logGroup,
     loggingFormat: lambda.LoggingFormat.JSON,
     timeout: LONGEST,
+    ...placement(plan),
     maxEventAge: LONGEST,
     retryAttempts: 0,
   });

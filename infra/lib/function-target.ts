@@ -19,7 +19,6 @@ const REPLACEMENTS = {
   timeout: 'set timeout on the function',
   reservedConcurrency: 'set reservedConcurrentExecutions on the function',
   memorySize: 'set memorySize on the function',
-  vpc: 'set vpc on the function',
   maxConcurrentCalls: 'use maxConcurrency: a runtime handles one event at a time',
 } satisfies { readonly [K in keyof NormalizedProps]?: string };
 

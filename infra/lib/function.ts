@@ -10,10 +10,9 @@ import { type Program, codeOf } from './bundles';
 import type { CommonSettings } from './common-settings';
 import { refuseTooLarge } from './environment';
 import { createLogGroup } from './log-group';
-import type { VpcPlacement } from './props';
 import { wholeNumberProblems } from './range';
 import { allowLoop, trace } from './region';
-import { allowNetworkInterfaces } from './vpc';
+import { allowNetworkInterfaces, placement } from './vpc';
 
 /** Enough for a few copies of a 10 MiB batch; more memory also means more CPU. */
 const MEMORY_MIB = 256;
@@ -39,7 +38,6 @@ export interface FunctionPlan {
   readonly memorySize?: number | undefined;
   readonly reservedConcurrency?: number | undefined;
   readonly environment: Record<string, string>;
-  readonly vpc?: VpcPlacement | undefined;
 }
 
 /** Creates a function with its own role and log group. */
@@ -52,7 +50,7 @@ export function createFunction(scope: Construct, id: string, plan: CommonSetting
   logGroup.grantWrite(role);
   const wide = [
     ...(plan.tracing ? ["X-Ray's actions"] : []),
-    ...(wanted.vpc ? ['those that attach a function to a VPC, which the function itself is denied'] : []),
+    ...(plan.vpc ? ['those that attach a function to a VPC, which the function itself is denied'] : []),
   ];
   if (wide.length > 0) {
     Validations.of(role).acknowledge({
@@ -60,11 +58,8 @@ export function createFunction(scope: Construct, id: string, plan: CommonSetting
       reason: `No narrower resource exists for ${wide.join(' and ')}.`,
     });
   }
-  if (wanted.vpc) {
-    allowNetworkInterfaces(role, Stack.of(scope).formatArn({
-      service: 'lambda',
-      resource: `function:${wanted.functionName}`,
-    }));
+  if (plan.vpc) {
+    allowNetworkInterfaces(role, Stack.of(scope).formatArn({ service: 'lambda', resource: `function:${wanted.functionName}` }));
   }
   const environment = { ...wanted.environment, ...logEnvironment(plan) };
   const made = new lambda.Function(scope, id, {
@@ -83,11 +78,7 @@ export function createFunction(scope: Construct, id: string, plan: CommonSetting
     loggingFormat: lambda.LoggingFormat.JSON,
     logGroup,
     tracing: plan.tracing ? lambda.Tracing.ACTIVE : lambda.Tracing.DISABLED,
-    ...(wanted.vpc && {
-      vpc: wanted.vpc.vpc,
-      ...(wanted.vpc.subnets && { vpcSubnets: wanted.vpc.subnets }),
-      ...(wanted.vpc.securityGroups && { securityGroups: wanted.vpc.securityGroups }),
-    }),
+    ...placement(plan),
   });
   const resource = made.node.defaultChild as lambda.CfnFunction;
   allowLoop(resource);

@@ -44,7 +44,6 @@ export function createMessageProcessor(scope: Construct, props: NormalizedProps,
         timeout: plan.timeout,
         memorySize: props.memorySize,
         reservedConcurrency: plan.reservedConcurrency,
-        vpc: props.vpc,
         environment,
       });
   allowSend(messageProcessor, plan.encryptionKey, ...settings.sendsTo);

@@ -19,6 +19,12 @@ const topic = withMember('topicArn', 'an SNS topic');
 const bucket = withMember('bucketArn', 'a bucket of S3');
 const lambdaFunction = withMember('functionArn', 'a Lambda function');
 
+const VPC = {
+  vpc: needed(withMember('vpcId', 'a VPC')),
+  subnets: object, // The CDK checks its members.
+  securityGroups: listOf(withMember('securityGroupId', 'a security group'), 'a list of security groups'),
+} satisfies Shape<VpcPlacement>;
+
 const COMMON = {
   stage: text,
   encryptionKey: key,
@@ -30,6 +36,8 @@ const COMMON = {
   logLevel: oneOf(Object.values(LogLevel)),
   tracing: flag,
   logEncryptionKey: key,
+  environmentEncryptionKey: key,
+  vpc: members(VPC, 'vpc'),
   ticketTopic: topic,
   pageTopic: topic,
   okActions: flag,
@@ -74,12 +82,6 @@ const POLLERS = { minimum: number, maximum: needed(number) } satisfies Shape<Pro
 
 const ALARM = { enabled: flag, threshold: number } satisfies Shape<AlarmSetting>;
 
-const VPC = {
-  vpc: needed(withMember('vpcId', 'a VPC')),
-  subnets: object, // The CDK checks its members.
-  securityGroups: listOf(withMember('securityGroupId', 'a security group'), 'a list of security groups'),
-} satisfies Shape<VpcPlacement>;
-
 const ELSEWHERE = { queueArn: needed(text), encryptionKey: key } satisfies Shape<{ queueArn: string } & SourceQueueOptions>;
 
 const REDELIVER = {
@@ -108,7 +110,6 @@ const REDELIVER = {
   memorySize: number,
   timeout: duration,
   dashboard: flag,
-  vpc: members(VPC, 'vpc'),
 } satisfies Shape<RedeliverProps>;
 
 const ASYNC_RETRY = {

@@ -82,6 +82,16 @@ export interface CommonProps {
    */
   readonly logEncryptionKey?: kms.IKey;
   /**
+   * The key that encrypts the functions' environment variables. Who deploys needs `kms:CreateGrant` and `kms:Encrypt` on
+   * it ("Securing Lambda environment variables"). For your own function, set it there. Default: a key of Lambda.
+   */
+  readonly environmentEncryptionKey?: kms.IKey;
+  /**
+   * The VPC that the functions run in (docs/deploy/network.md has the endpoints that they need). For your own function,
+   * set it there. Default: none.
+   */
+  readonly vpc?: VpcPlacement;
+  /**
    * The topic that alarms notify. With `pageTopic`, only those that can wait until working hours. Default: none; alarms
    * only change state, and the synth warns.
    */
@@ -228,8 +238,6 @@ export interface RedeliverProps extends CommonProps {
   readonly timeout?: Duration;
   /** `false`: no dashboard. Default: true. */
   readonly dashboard?: boolean;
-  /** The VPC that the message-processor runs in. For your own function, set it there. Default: none. */
-  readonly vpc?: VpcPlacement;
 }
 
 /** Props of `AsyncRetry`. Only the functions are required. */

@@ -1,4 +1,7 @@
 import * as iam from 'aws-cdk-lib/aws-iam';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
+
+import type { CommonSettings } from './common-settings';
 
 const NETWORK_INTERFACE_ACTIONS = [
   'ec2:AssignPrivateIpAddresses',
@@ -27,4 +30,16 @@ export function allowNetworkInterfaces(role: iam.Role, functionArn: string): voi
       conditions: { ArnEquals: { 'lambda:SourceFunctionArn': functionArn } },
     }),
   );
+}
+
+/** Where our functions run, and the key of their variables. */
+export function placement({ vpc, environmentEncryptionKey: key }: CommonSettings): Partial<lambda.FunctionProps> {
+  return {
+    ...(key && { environmentEncryption: key }),
+    ...(vpc && {
+      vpc: vpc.vpc,
+      ...(vpc.subnets && { vpcSubnets: vpc.subnets }),
+      ...(vpc.securityGroups && { securityGroups: vpc.securityGroups }),
+    }),
+  };
 }

@@ -62,6 +62,8 @@ export const PARAMETERS = {
   InnerConcurrency: SHARED.InnerConcurrency,
   KmsKeyArn: SHARED.KmsKeyArn,
   ProducerPrincipals: SHARED.ProducerPrincipals,
+  VpcSubnetIds: { ...SHARED.VpcSubnetIds, Description: "The subnets of redeliver's own functions in your VPC, comma-separated. '': no VPC." },
+  VpcSecurityGroupIds: SHARED.VpcSecurityGroupIds,
   ArchiveBucket: SHARED.ArchiveBucket,
   ArchiveBucketOwner: SHARED.ArchiveBucketOwner,
   ArchivePrefix: SHARED.ArchivePrefix,
@@ -74,7 +76,7 @@ export const PARAMETERS = {
 } satisfies JsonObject;
 
 /** The options that do not depend on the function or its target. */
-export const OWN_OPTIONS: readonly OptionName[] = ['HasKey', 'HasProducers', 'HasBoundary', 'IsTraced', 'TellsTopic', 'HasArchive', 'HasNotices'];
+export const OWN_OPTIONS: readonly OptionName[] = ['HasKey', 'HasProducers', 'IsInVpc', 'HasBoundary', 'IsTraced', 'TellsTopic', 'HasArchive', 'HasNotices'];
 
 /** Conditions of the resources. */
 export const CONDITIONS: JsonObject = {
@@ -107,8 +109,8 @@ const ADDED_TYPES = ['AWS::IAM::Policy', 'AWS::Lambda::EventSourceMapping'];
 export function ownFunctionTemplateFile(from: Package): string {
   const [taken, created] = (['existing', 'new'] as const).map((source) => withConditions(ownFunctionTemplate(from, OWN_OPTIONS, source))) as [Template, Template];
   const { Conditions, ...rest } = mergeTemplates('TakesQueue', taken, created, 'CreatesQueue');
-  const { PointersAreForAnyBody, ArchiveHasBucket } = RULES;
-  const Rules = { PointersAreForAnyBody, ArchiveHasBucket, ProducersAreOfANewQueue: PRODUCERS_RULE };
+  const { PointersAreForAnyBody, ArchiveHasBucket, VpcIsComplete } = RULES;
+  const Rules = { PointersAreForAnyBody, ArchiveHasBucket, VpcIsComplete, ProducersAreOfANewQueue: PRODUCERS_RULE };
   return asFile({ ...HEAD, Parameters: PARAMETERS, Rules, Conditions: { ...CONDITIONS, ...Conditions }, ...rest });
 }
 

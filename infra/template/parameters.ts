@@ -107,13 +107,13 @@ export const PARAMETERS = {
     Type: 'String',
     Default: '',
     AllowedPattern: '(subnet-[0-9a-f]+(,subnet-[0-9a-f]+)*)?',
-    Description: "The message-processor's subnets, comma-separated, for a target inside a VPC. '': no VPC.",
+    Description: "The functions' subnets in your VPC, comma-separated. '': no VPC.",
   },
   VpcSecurityGroupIds: {
     Type: 'String',
     Default: '',
     AllowedPattern: '(sg-[0-9a-f]+(,sg-[0-9a-f]+)*)?',
-    Description: "The message-processor's security groups, comma-separated. Give these and VpcSubnetIds, or neither.",
+    Description: "The functions' security groups, comma-separated. Give these and VpcSubnetIds, or neither.",
   },
   ArchiveBucket: {
     Type: 'String',

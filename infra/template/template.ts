@@ -77,7 +77,6 @@ export function variantTemplate(from: Package, { strategy, target }: Variant, op
     strategy,
     // A policy needs no permissions there.
     ...(strategy === Strategy.ORDERED && { policy: RetryPolicy.of({}) }),
-    ...(options.includes('IsInVpc') && { vpc: vpcOf(stack) }),
   }));
 }
 
@@ -103,6 +102,7 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
     tracing: has('IsTraced'),
     architecture: from.architecture,
     ...(from.bundles && { bundles: from.bundles }),
+    ...(has('IsInVpc') && { vpc: vpcOf(stack) }),
     ...(has('HasKey') && { encryptionKey: kms.Key.fromKeyArn(stack, 'Key', valueOf(stack, 'KmsKeyArn')) }),
     ...(has('HasProducers') && { producers: [Producer.principal(Token.asString(listIn(valueOf(stack, 'ProducerPrincipals'))))] }),
     ...(has('TellsTopic') && { ticketTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
@@ -236,11 +236,8 @@ function withoutKey(properties: JsonObject): JsonObject {
 function withParameters(resource: JsonObject, architecture: lambda.Architecture): JsonObject {
   const properties = resource['Properties'] as JsonObject;
   switch (resource['Type']) {
-    case 'AWS::Lambda::Function': {
-      // The function that sets an existing queue's attributes has its code in the template, and no settings.
-      const isOfPackage = 'Environment' in properties;
-      return isOfPackage ? { ...resource, Properties: { ...properties, ...functionParameters(properties, architecture) } } : resource;
-    }
+    case 'AWS::Lambda::Function':
+      return { ...resource, Properties: { ...properties, ...functionParameters(properties, architecture) } };
     case 'AWS::CloudWatch::Alarm':
       return { ...resource, Properties: { ...properties, ...alarmParameters(properties) } };
     case 'AWS::Lambda::EventSourceMapping':
@@ -262,16 +259,20 @@ const OF_PARAMETERS = {
 };
 
 function functionParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {
-  const { Variables } = properties['Environment'] as { Variables: JsonObject };
   const VpcConfig = { SecurityGroupIds: listIn({ Ref: 'VpcSecurityGroupIds' }), SubnetIds: listIn({ Ref: 'VpcSubnetIds' }) };
+  return {
+    ...('VpcConfig' in properties && { VpcConfig }),
+    // The function that sets an existing queue's attributes has its code in the template, and no settings.
+    ...('Environment' in properties && packageParameters(properties, architecture)),
+  };
+}
+
+function packageParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {
+  const { Variables } = properties['Environment'] as { Variables: JsonObject };
   const given = Object.entries(OF_PARAMETERS).filter(([name]) => name in Variables);
   const parameters = Object.fromEntries(given.map(([name, parameter]) => [name, { Ref: parameter }]));
   // The handler is the function's own name.
-  return {
-    Code: zipOf(String(properties['Handler']), architecture),
-    Environment: { Variables: { ...Variables, ...parameters } },
-    ...('VpcConfig' in properties && { VpcConfig }),
-  };
+  return { Code: zipOf(String(properties['Handler']), architecture), Environment: { Variables: { ...Variables, ...parameters } } };
 }
 
 function mappingParameters({ EventSourceArn }: JsonObject): JsonObject {

@@ -10,14 +10,14 @@ const LAYERS = [
   // Values, and rules on one of them.
   'backoff choices environment metrics names nearest package-files patterns policy props-error queue-key range ' +
     'region',
-  'event-sources schemas shape user-function vpc',
+  'event-sources schemas shape user-function',
   // The props as they are given, and as plain values.
   'existing-queue notify producers retry-policy secret-parameter sigv4 target',
   'normalized-props policy-document policy-shape props props-shape',
   // The plan: the props with every default.
   'alarm-topic archive common-settings messages plan',
   // What every loop is made of.
-  'bundles function layer log-group outputs queues source-queue',
+  'bundles function layer log-group outputs queues source-queue vpc',
   'alarm annotator message-processor',
   // The loop of each strategy.
   'strategy/definition strategy/on-queue strategy/policy-problems strategy/resend strategy/resend-watch',

@@ -104,9 +104,10 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
       "AsyncRetry's prop",
       () => ({ functions: [] }),
       'functions is not a prop of Redeliver; the props are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, tracing, logEncryptionKey, ' +
+        'environmentEncryptionKey, vpc, ' +
         'ticketTopic, pageTopic, okActions, alarmPreset, alarmSettings, innerConcurrency, innerReservedConcurrency, archive, archivePrefix, archiveOmit, notify, target, policy, strategy, ' +
         'longDelays, dataSchema, envelope, messageIdAttribute, messageIdPointer, bodySchema, prefix, producers, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
-        'maxConcurrency, provisionedPollers, reservedConcurrency, memorySize, timeout, dashboard, vpc.',
+        'maxConcurrency, provisionedPollers, reservedConcurrency, memorySize, timeout, dashboard.',
     ],
     ['text for a number', () => ({ maxConcurrency: '10' }), 'maxConcurrency is a string; give a number.'],
     ['text for yes or no', () => ({ longDelays: 'true' }), 'longDelays is a string; give true or false.'],

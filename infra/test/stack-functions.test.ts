@@ -268,17 +268,30 @@ describe('functions', () => {
     assert.equal(variables(template, 'message-processor')['TARGET'], arn);
   });
 
-  test('only the message-processor is in the VPC, and its own code cannot use what attaches it', () => {
-    const template = templateWith((stack) => ({ ...HTTP, vpc: { vpc: new ec2.Vpc(stack, 'Vpc') } }));
-    const inVpc = NAMES.filter((name) => functionNamed(template, name).Properties['VpcConfig'] !== undefined);
-    assert.deepEqual(inVpc, ['message-processor']);
-    const ec2Permissions = permissions(template, 'MessageProcessor').filter((permission) => permission.includes('ec2:'));
+  test('each function is in the VPC, and its own code cannot use what attaches it', () => {
+    const existingSourceQueue = SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders');
+    const template = templateWith((stack) => ({ ...HTTP, existingSourceQueue, vpc: { vpc: new ec2.Vpc(stack, 'Vpc', { restrictDefaultSecurityGroup: false }) } }));
+    const outside = Object.values(resources(template, 'AWS::Lambda::Function')).filter(({ Properties }) => Properties['VpcConfig'] === undefined);
+    assert.deepEqual(outside, []);
     const actions = ['AssignPrivateIpAddresses', 'CreateNetworkInterface', 'DeleteNetworkInterface', 'DescribeNetworkInterfaces', 'DescribeSubnets', 'UnassignPrivateIpAddresses'];
-    assert.deepEqual(ec2Permissions, [
-      ...actions.map((action) => `NOT ec2:${action} on *`),
-      ...actions.map((action) => `ec2:${action} on *`),
-    ]);
-    assert.deepEqual(permissions(template, 'FailedMessageProcessor').filter((permission) => permission.includes('ec2:')), []);
+    for (const id of ['MessageProcessor', 'FailedMessageProcessor', 'FinalDlqAnnotator']) {
+      const ec2Permissions = permissions(template, id).filter((permission) => permission.includes('ec2:'));
+      assert.deepEqual(ec2Permissions, [
+        ...actions.map((action) => `NOT ec2:${action} on *`),
+        ...actions.map((action) => `ec2:${action} on *`),
+      ], id);
+    }
+  });
+
+  test("each function's variables are under their key, those of a user's own function under its own", () => {
+    const keys = (props: (stack: Stack) => RedeliverProps): unknown[] => {
+      const template = templateWith((stack) => ({ ...props(stack), environmentEncryptionKey: new kms.Key(stack, 'Variables') }));
+      return Object.values(resources(template, 'AWS::Lambda::Function')).map(({ Properties }) => plain(Properties['KmsKeyArn']));
+    };
+    const existingSourceQueue = SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders');
+    assert.deepEqual(keys(() => ({ ...HTTP, existingSourceQueue })), Array(4).fill('{Variables.Arn}'));
+    const own = keys((stack) => ({ target: Target.ownFunction(userFunction(stack, 'Charge', { timeout: Duration.minutes(1), architecture: lambda.Architecture.ARM_64 })) }));
+    assert.deepEqual(own.toSorted(), ['{Variables.Arn}', '{Variables.Arn}', undefined]);
   });
 
   test('with a key, senders and receivers may use it', () => {

@@ -26,6 +26,12 @@ function allow(actions: string[], ...on: string[]): string[] {
   return actions.flatMap((action) => on.map((resource) => `Allow ${action} on ${resource}`));
 }
 
+/** What attaches a function to a VPC, and keeps its own code from it. */
+function ofVpc(name: string): string[] {
+  const itself = `arn:{AWS::Partition}:lambda:{AWS::Region}:{AWS::AccountId}:function:redeliver-prod-${name}`;
+  return [...allow(NETWORK, '*'), ...NETWORK.map((action) => `Deny ${action} on * if {"ArnEquals":{"lambda:SourceFunctionArn":"${itself}"}}`)];
+}
+
 /** Permissions of every function: write its log, send traces, receive from its queue, send. */
 function usual(id: string, from: string, ...to: string[]): string[] {
   const take = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
@@ -87,15 +93,10 @@ const CASES: Case[] = [
         ...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}'),
         ...allow(useKey, '{Key.Arn}'),
         ...allow(['lambda:InvokeFunction'], TARGET),
-        ...allow(NETWORK, '*'),
-        ...NETWORK.map(
-          (action) =>
-            `Deny ${action} on * if {"ArnEquals":{"lambda:SourceFunctionArn":"arn:{AWS::Partition}:lambda:{AWS::Region}:{AWS::AccountId}:` +
-            'function:redeliver-prod-message-processor"}}',
-        ),
+        ...ofVpc('message-processor'),
       ],
-      FailedMessageProcessor: [...innerRoles.FailedMessageProcessor, ...allow(useKey, '{Key.Arn}')],
-      FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, '{Key.Arn}')],
+      FailedMessageProcessor: [...innerRoles.FailedMessageProcessor, ...allow(useKey, '{Key.Arn}'), ...ofVpc('failed-message-processor')],
+      FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, '{Key.Arn}'), ...ofVpc('final-dlq-annotator')],
     },
   },
   {
