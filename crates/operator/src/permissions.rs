@@ -70,6 +70,7 @@ const RIGHTS: &[(&str, On, &[Command])] = &[
     ("sqs:DeleteMessage", On::Blocked, &[Unblock]),
     ("kms:Decrypt", On::BlockedKey, &[Unblock, Status, Console]),
     ("sqs:GetQueueAttributes", On::Queues, &[Pause, Resume, Status, Preflight, Console, Deploy]),
+    ("sqs:GetQueueUrl", On::Queues, &[Preflight, Deploy]),
     ("lambda:GetEventSourceMapping", On::Mappings, &[Pause, Resume, Console]),
     ("lambda:UpdateEventSourceMapping", On::Mappings, &[Pause, Resume, Console]),
     (

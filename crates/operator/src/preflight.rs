@@ -1,24 +1,33 @@
-//! Checks before a deployment: may it resume a paused stack, and does the account have the concurrency that it wants?
+//! Checks before a deployment: may it resume a paused stack, do the event source mappings serve redeliver, are names free,
+//! and does the account have the concurrency that it wants?
 
 mod concurrency;
+mod event_sources;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use redeliver_core::ports::Queue as _;
+use redeliver_core::strategy::Role;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::files::read_text;
-use crate::queues::event_sources::EventSources;
+use crate::queues::event_sources::{EventSources, Mapping};
 use crate::queues::{Connection, OpenQueue, Queues, Requests, name_in, stack};
 use crate::{ExitCode, Failure};
 pub use concurrency::Concurrency;
+pub use event_sources::EventSourceProblem;
 
 /// The findings before a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Preflight {
     /// Event source mappings that are off, which a deployment may enable; `None` if they are not known.
     pub paused: Option<Vec<Paused>>,
+    /// Mappings by which messages bypass redeliver or are lost; `None` if the mappings are not known.
+    pub event_sources: Option<Vec<EventSourceProblem>>,
+    /// Queues that the template would create, although they exist; `None` if they are not known.
+    pub taken_queues: Option<Vec<String>>,
     /// `None` without a template, or if the account's concurrency is not known.
     pub concurrency: Option<Concurrency>,
     /// Errors about what could not be read.
@@ -43,16 +52,9 @@ pub async fn look(
     template: Option<&Path>,
 ) -> Result<Preflight, Failure> {
     let mut found = Preflight::default();
-    if let Some(path) = template {
-        let template = serde_json::from_str(&read_text(path)?);
-        let template: Value =
-            template.map_err(|error| format!("{}: not a template in JSON: {error}", path.display()))?;
-        if !template["Resources"].is_object() {
-            return Err(
-                format!("{}: not a CloudFormation template: it has no Resources", path.display()).into()
-            );
-        }
-        let wanted = concurrency::wanted(&template);
+    let template = template.map(read_template).transpose()?;
+    if let Some(template) = &template {
+        let wanted = concurrency::wanted(template);
         found.problems.extend(wanted.unlimited.into_iter().map(|id| {
             format!(
                 "the event source mapping {id} has no limit in the template, so its concurrency is not known"
@@ -63,11 +65,36 @@ pub async fn look(
             Err(error) => found.problems.push(format!("the account's concurrency is not known: {error}")),
         }
     }
-    match paused(connection, stack).await {
-        Ok(paused) => found.paused = Some(paused),
-        Err(error) => found.problems.push(format!("it is not known whether {stack} is paused: {error}")),
+    if let Err(error) = found.add_stack(connection, stack, template.as_ref()).await {
+        found.problems.push(format!("could not read all of {stack}: {error}"));
     }
     Ok(found)
+}
+
+fn read_template(path: &Path) -> Result<Value, Failure> {
+    let template: Value = serde_json::from_str(&read_text(path)?)
+        .map_err(|error| format!("{}: not a template in JSON: {error}", path.display()))?;
+    if !template["Resources"].is_object() {
+        return Err(format!("{}: not a CloudFormation template: it has no Resources", path.display()).into());
+    }
+    Ok(template)
+}
+
+/// The names that a template gives to its queues.
+fn queue_names(template: &Value) -> Vec<&str> {
+    let resources = template["Resources"].as_object().into_iter().flatten();
+    let queues = resources.filter(|(_, resource)| resource["Type"] == "AWS::SQS::Queue");
+    queues.filter_map(|(_, queue)| queue["Properties"]["QueueName"].as_str()).collect()
+}
+
+async fn existing_queues(connection: &Connection, names: Vec<&str>) -> Result<Vec<String>, Failure> {
+    let mut existing = Vec::new();
+    for name in names {
+        if connection.has_queue(name).await? {
+            existing.push(name.to_owned());
+        }
+    }
+    Ok(existing)
 }
 
 async fn concurrency(connection: &Connection, wanted: u64) -> Result<Concurrency, Failure> {
@@ -88,27 +115,74 @@ async fn concurrency(connection: &Connection, wanted: u64) -> Result<Concurrency
     Ok(Concurrency::new(wanted, quota, &region))
 }
 
-async fn paused(connection: &Connection, name: &str) -> Result<Vec<Paused>, Failure> {
-    if stack(connection, name).await?.is_none() {
-        return Ok(Vec::new());
+/// A queue of the deployment, or another queue that a function of the source queue reads, and the mappings that read it.
+#[derive(Debug)]
+struct MappedQueue {
+    arn: String,
+    /// `None` for another queue.
+    role: Option<Role>,
+    mappings: Vec<Mapping>,
+}
+
+/// The queues of a stack, and those that the functions of its source queue read.
+async fn mapped_queues(connection: &Connection, name: &str) -> Result<Vec<MappedQueue>, Failure> {
+    let mut queues = Vec::new();
+    for OpenQueue { role, known } in Queues::of_stack(name).open(connection).await? {
+        let arn = known.queue.arn().to_owned();
+        let mappings = EventSources::near(connection, &arn).await?.of(&arn).await?;
+        queues.push(MappedQueue { arn, role, mappings });
     }
-    let mut paused = Vec::new();
-    for OpenQueue { known, .. } in Queues::of_stack(name).open(connection).await? {
-        let queue = known.queue.arn();
-        let mappings = EventSources::near(connection, queue).await?.of(queue).await?;
-        paused.extend(mappings.into_iter().filter(|mapping| !mapping.is_on()).map(|mapping| Paused {
-            queue: name_in(queue).to_owned(),
-            function: mapping.function,
-            state: mapping.state,
-        }));
+    let Some(source) = queues.iter().find(|queue| queue.role == Some(Role::Source)) else {
+        return Ok(queues);
+    };
+    let sources = EventSources::near(connection, &source.arn).await?;
+    let functions: BTreeSet<String> =
+        source.mappings.iter().map(|mapping| mapping.function.clone()).collect();
+    for function in functions {
+        for mapping in sources.of_function(&function).await? {
+            let is_known = queues.iter().any(|queue| queue.arn == mapping.source);
+            if !is_known && mapping.is_of_queue() {
+                let (arn, mappings) = (mapping.source.clone(), vec![mapping]);
+                queues.push(MappedQueue { arn, role: None, mappings });
+            }
+        }
     }
-    Ok(paused)
+    Ok(queues)
+}
+
+/// The queue's mappings that a deployment may enable: none of another queue.
+fn paused(queue: &MappedQueue) -> impl Iterator<Item = Paused> {
+    let mappings = queue.role.and(Some(&queue.mappings)).into_iter().flatten();
+    mappings.filter(|mapping| !mapping.is_on()).map(|mapping| Paused {
+        queue: name_in(&queue.arn).to_owned(),
+        function: mapping.function.clone(),
+        state: mapping.state.clone(),
+    })
 }
 
 impl Preflight {
+    /// Adds what is found in the stack; without one, which queues its template could not create.
+    async fn add_stack(
+        &mut self,
+        connection: &Connection,
+        name: &str,
+        template: Option<&Value>,
+    ) -> Result<(), Failure> {
+        let is_deployed = stack(connection, name).await?.is_some();
+        let queues = if is_deployed { mapped_queues(connection, name).await? } else { Vec::new() };
+        self.paused = Some(queues.iter().flat_map(paused).collect());
+        self.event_sources = Some(event_sources::problems(&queues));
+        let new = template.filter(|_| !is_deployed).map(queue_names).unwrap_or_default();
+        self.taken_queues = Some(existing_queues(connection, new).await?);
+        Ok(())
+    }
+
     pub fn exit_code(&self) -> ExitCode {
         let is_enough = self.concurrency.as_ref().is_none_or(|concurrency| concurrency.advice.is_none());
-        match (self.problems.is_empty(), self.paused.iter().flatten().next().is_none() && is_enough) {
+        let is_paused = self.paused.iter().flatten().next().is_some();
+        let is_taken = self.taken_queues.iter().flatten().next().is_some();
+        let are_sound = self.event_sources.iter().flatten().next().is_none();
+        match (self.problems.is_empty(), !is_paused && !is_taken && are_sound && is_enough) {
             (false, _) => ExitCode::Incomplete,
             (true, true) => ExitCode::Done,
             (true, false) => ExitCode::Found,
@@ -119,14 +193,25 @@ impl Preflight {
     pub fn lines(&self) -> String {
         let concurrency = self.concurrency.as_ref().and_then(|concurrency| concurrency.advice.as_ref());
         let concurrency = concurrency.map(|sentence| format!("concurrency: {sentence}\n"));
-        self.paused.iter().flatten().map(Paused::in_words).chain(concurrency).collect()
+        let paused = self.paused.iter().flatten().map(Paused::in_words);
+        let event_sources =
+            self.event_sources.iter().flatten().map(|problem| format!("event source: {}\n", problem.advice));
+        let taken = self.taken_queues.iter().flatten().map(|queue| {
+            format!(
+                "name: {queue} exists, so the new stack cannot create it; another stack has it, or a removed one kept it: \
+                 change prefix or stage, or delete the queue if nobody needs its messages\n"
+            )
+        });
+        paused.chain(event_sources).chain(taken).chain(concurrency).collect()
     }
 }
 
 impl Paused {
     fn in_words(&self) -> String {
         let Self { queue, function, state } = self;
-        format!("paused: {function} at {queue} is {state}; a deployment may enable it\n")
+        format!(
+            "paused: {function} at {queue} is {state}; a deployment may enable it: resume first, or pause again after it\n"
+        )
     }
 }
 

@@ -28,12 +28,14 @@ struct Stack {
 struct Found {
     /// `None` if it is not known.
     paused: Option<Vec<Paused>>,
-    concurrency: Option<Concurrency>,
+    event_sources: Option<Vec<Advised>>,
+    taken_queues: Option<Vec<String>>,
+    concurrency: Option<Advised>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Concurrency {
-    /// The quota to ask for, if there is too little.
+struct Advised {
+    /// What to do, if anything.
     advice: Option<String>,
 }
 
@@ -64,10 +66,13 @@ pub(super) fn look(assembly: &Path, arguments: &[String], is_allowed: bool) -> R
         return Ok(());
     };
     for stack in stacks(&manifest)? {
-        let Some(Found { paused, concurrency }) = preflight(assembly, &stack, arguments) else { continue };
-        if let Some(advice) = concurrency.and_then(|concurrency| concurrency.advice) {
-            println!("warning: {advice}");
+        let Some(found) = preflight(assembly, &stack, arguments) else { continue };
+        let Found { paused, event_sources, taken_queues, concurrency } = found;
+        for queue in taken_queues.into_iter().flatten() {
+            println!("warning: {queue} exists, so {} cannot create it", stack.name);
         }
+        let advised = event_sources.into_iter().flatten().chain(concurrency);
+        advised.filter_map(|Advised { advice }| advice).for_each(|advice| println!("warning: {advice}"));
         let paused = paused.unwrap_or_default();
         if !paused.is_empty() && !is_allowed && !asked(&stack, &paused)? {
             return Err(Failure(refusal(&stack, &paused)));
@@ -184,7 +189,7 @@ mod tests {
     fn a_refusal_says_what_is_paused_and_what_to_do() {
         let stack = Stack { name: "redeliver-prod".to_owned(), region: None, template: String::new() };
         let found: Found = serde_json::from_str(
-            r#"{"schema": "redeliver.preflight/1", "paused": [{"queue": "q", "function": "f", "state": "Disabled"}], "concurrency": null, "problems": []}"#,
+            r#"{"schema": "redeliver.preflight/1", "paused": [{"queue": "q", "function": "f", "state": "Disabled"}], "event_sources": null, "concurrency": null, "problems": []}"#,
         )
         .unwrap();
         assert_eq!(

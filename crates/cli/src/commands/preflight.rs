@@ -10,8 +10,8 @@ use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{ExitCode, Failure};
 
-/// Check before you deploy: a deployment may resume what `redeliver pause` has stopped, and a new account may not have
-/// the concurrency that the stack wants.
+/// Check before you deploy: a deployment may resume what `redeliver pause` has stopped, messages may bypass redeliver by
+/// another event source mapping, and a new account may not have the concurrency that the stack wants.
 ///
 /// It reads and changes nothing. `cargo xtask cdk deploy` runs it; run it yourself before any other update of a stack.
 #[derive(Debug, Args)]
@@ -20,17 +20,20 @@ Examples:
   redeliver preflight --stack redeliver-prod
   redeliver preflight --stack orders --template cdk.out/orders.template.json
 
-A stack that is not deployed yet is not paused. The concurrency that a template wants is the sum of its event source \
-mappings' limits (10 for each provisioned poller), or of the reservations of their functions and 100 that Lambda keeps \
-unreserved; parameters count with their defaults. It is compared with the account's quota in the region.
+A stack that is not deployed yet is not paused; queues of its template that exist are named. Of the stack's event source \
+mappings, and of those of the function that reads its source queue, two readers of one queue are named, and mappings \
+without ReportBatchItemFailures. The concurrency that a template wants is the sum of its event source mappings' limits \
+(10 for each provisioned poller), or of the reservations of their functions and 100 that Lambda keeps unreserved; \
+parameters count with their defaults. It is compared with the account's quota in the region.
 
-JSON: {schema, paused: [{queue, function, state}] (null: not known), concurrency: {wanted, quota, advice}, problems}
+JSON: {schema, paused: [{queue, function, state}], event_sources: [{queue, function, uuid, advice}], taken_queues: [name] \
+(null: not known), concurrency: {wanted, quota, advice}, problems}
 
 Exit codes:
   0  nothing was found
   1  the template cannot be read
   2  bad usage
-  3  a deployment may resume something, or the account has too little concurrency
+  3  something may be resumed, a mapping is wrong, a name is taken, or concurrency is too low
   4  something could not be read; the rest is shown")]
 pub struct Arguments {
     /// The stack that will be deployed

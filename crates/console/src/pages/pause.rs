@@ -133,6 +133,8 @@ mod tests {
             let mapping = |function: &&str| Mapping {
                 uuid: "u".to_owned(),
                 function: (*function).to_owned(),
+                source: String::new(),
+                reports_failures: true,
                 state: "Enabled".to_owned(),
                 batch_size: None,
                 maximum_concurrency: None,

@@ -36,9 +36,37 @@ fn queue(name: &str) -> (u16, Body) {
     (200, json!({ "Attributes": { "QueueArn": format!("{ARN}{name}") } }).into())
 }
 
-fn mapping(state: Option<&str>) -> (u16, Body) {
-    let one = |state| json!({ "UUID": "u", "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:f", "State": state });
-    (200, json!({ "EventSourceMappings": state.map(one).into_iter().collect::<Vec<_>>() }).into())
+/// A mapping of a queue, by its name, to a function: `UUID` is `FUNCTION-QUEUE`.
+fn mapping(function: &str, queue: &str, state: &str, types: &[&str]) -> serde_json::Value {
+    json!({
+        "UUID": format!("{function}-{queue}"),
+        "EventSourceArn": format!("arn:aws:sqs:eu-central-1:123456789012:{queue}"),
+        "FunctionArn": format!("arn:aws:lambda:eu-central-1:123456789012:function:{function}"),
+        "FunctionResponseTypes": types,
+        "State": state,
+    })
+}
+
+const REPORTED: &[&str] = &["ReportBatchItemFailures"];
+
+fn listed(mappings: &[serde_json::Value]) -> (u16, Body) {
+    (200, json!({ "EventSourceMappings": mappings }).into())
+}
+
+/// The findings of a deployment with these mappings of its source queue, and these of each of its functions.
+async fn mapped(source: &[serde_json::Value], of_functions: &[&[serde_json::Value]]) -> Preflight {
+    // Someone else's reader of the final DLQ, which is no problem.
+    let exporter = mapping("export", "p-final-dlq", "Enabled", &[]);
+    let mut answers = vec![deployed(), deployed()];
+    answers.extend(["source", "annotation", "final-dlq"].map(queue));
+    answers.extend([listed(source), listed(&[]), listed(&[exporter])]);
+    answers.extend(of_functions.iter().map(|mappings| listed(mappings)));
+    let endpoint = Loopback::start(answers);
+    let found = look(&connection(&endpoint), "p", None).await.unwrap();
+    assert_eq!(found.problems, Vec::<String>::new());
+    let requests = endpoint.requests();
+    assert_eq!(requests.len(), 8 + of_functions.len(), "{requests:?}");
+    found
 }
 
 #[tokio::test]
@@ -47,20 +75,86 @@ async fn a_stack_that_is_not_deployed_is_not_paused() {
     let found = look(&connection(&endpoint), "p", None).await.unwrap();
     assert_eq!(
         (found.exit_code(), found),
-        (ExitCode::Done, Preflight { paused: Some(Vec::new()), ..Preflight::default() })
+        (
+            ExitCode::Done,
+            Preflight {
+                paused: Some(Vec::new()),
+                event_sources: Some(Vec::new()),
+                taken_queues: Some(Vec::new()),
+                ..Preflight::default()
+            }
+        )
     );
 }
 
 #[tokio::test]
-async fn a_mapping_that_is_off_is_found_whichever_queue_it_reads() {
-    let queues = ["source", "annotation", "final-dlq"].map(queue);
-    let mappings = [Some("Disabled"), Some("Enabled"), None].map(mapping);
-    let answers = [deployed(), deployed()].into_iter().chain(queues).chain(mappings);
-    let endpoint = Loopback::start(answers);
-    let found = look(&connection(&endpoint), "p", None).await.unwrap();
-    assert_eq!(found.problems, Vec::<String>::new());
+async fn a_mapping_that_is_off_is_found() {
+    let source = mapping("f", "p-source", "Disabled", REPORTED);
+    let found = mapped(std::slice::from_ref(&source), &[std::slice::from_ref(&source)]).await;
     assert_eq!((found.exit_code(), found.paused.as_ref().unwrap().len()), (ExitCode::Found, 1));
-    assert_eq!(found.lines(), "paused: f at p-source is Disabled; a deployment may enable it\n");
+    let advice = "a deployment may enable it: resume first, or pause again after it";
+    assert_eq!(found.lines(), format!("paused: f at p-source is Disabled; {advice}\n"));
+}
+
+#[tokio::test]
+async fn sound_mappings_are_no_finding() {
+    let source = mapping("f:live", "p-source", "Enabled", REPORTED);
+    // A stream has other response types, and a second queue that reports its failures loses nothing.
+    let mut stream = mapping("f:live", "clicks", "Enabled", &[]);
+    stream["EventSourceArn"] = "arn:aws:kinesis:eu-central-1:123456789012:stream/clicks".into();
+    let refunds = mapping("f:live", "refunds", "Disabled", REPORTED);
+    let found = mapped(std::slice::from_ref(&source), &[&[source.clone(), stream, refunds]]).await;
+    assert_eq!((found.exit_code(), found.lines().as_str()), (ExitCode::Done, ""));
+}
+
+/// Lambda deletes what a function without `ReportBatchItemFailures` names as failed.
+#[tokio::test]
+async fn each_mapping_that_does_not_report_failures_is_found_with_its_command() {
+    let source = mapping("f", "p-source", "Enabled", &[]);
+    let refunds = mapping("f", "refunds", "Enabled", &[]);
+    let found = mapped(std::slice::from_ref(&source), &[&[source.clone(), refunds]]).await;
+    let command = |uuid| {
+        format!(
+            "run `aws lambda update-event-source-mapping --function-response-types ReportBatchItemFailures --uuid {uuid} \
+             --region eu-central-1`"
+        )
+    };
+    let lines = [
+        format!(
+            "event source: f reads p-source without ReportBatchItemFailures, so Lambda deletes messages that redeliver could \
+             not pass on; {}\n",
+            command("f-p-source")
+        ),
+        format!(
+            "event source: f also reads refunds, without ReportBatchItemFailures: its batches bypass redeliver, and Lambda \
+             deletes messages that the handler names in batchItemFailures; give refunds a function of its own, or {}\n",
+            command("f-refunds")
+        ),
+    ];
+    assert_eq!((found.exit_code(), found.lines()), (ExitCode::Found, lines.concat()));
+}
+
+/// Half of the messages would never reach redeliver.
+#[tokio::test]
+async fn each_of_two_readers_of_a_queue_is_found_and_one_that_is_off_takes_nothing() {
+    for other in ["old", "f:live"] {
+        let ours = mapping("f", "p-source", "Enabled", REPORTED);
+        let theirs = mapping(other, "p-source", "Enabled", &[]);
+        let found = mapped(&[ours.clone(), theirs.clone()], &[&[ours], &[theirs]]).await;
+        let line = |one: &str, of: &str| {
+            format!(
+                "event source: {one} shares p-source with {of}, and only one of them gets each message; if this mapping is \
+                 not the deployment's, run `aws lambda delete-event-source-mapping --uuid {one}-p-source --region \
+                 eu-central-1`\n"
+            )
+        };
+        assert_eq!(found.exit_code(), ExitCode::Found);
+        assert_eq!(found.lines(), line("f", other) + &line(other, "f"));
+    }
+    let ours = mapping("f", "p-source", "Enabled", REPORTED);
+    let off = mapping("old", "p-source", "Disabled", REPORTED);
+    let found = mapped(&[ours.clone(), off], &[&[ours], &[]]).await;
+    assert_eq!(found.event_sources, Some(Vec::new()));
 }
 
 #[tokio::test]
@@ -73,7 +167,7 @@ async fn a_missing_right_is_a_sentence_with_its_name() {
     assert_eq!(
         found.problems,
         [
-            "it is not known whether p is paused: stack p: AccessDenied: no; check the name, the region and your permission for \
+            "could not read all of p: stack p: AccessDenied: no; check the name, the region and your permission for \
           cloudformation:DescribeStacks"
         ]
     );
@@ -81,12 +175,40 @@ async fn a_missing_right_is_a_sentence_with_its_name() {
 
 /// A template with a mapping that runs this many invocations at once.
 fn template(concurrency: u64) -> tempfile::NamedTempFile {
-    use std::io::Write as _;
     let mapping = json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
         "FunctionName": { "Ref": "F" }, "ScalingConfig": { "MaximumConcurrency": concurrency } } });
+    template_of(json!({ "m": mapping }))
+}
+
+fn template_of(resources: serde_json::Value) -> tempfile::NamedTempFile {
+    use std::io::Write as _;
     let mut file = tempfile::NamedTempFile::new().unwrap();
-    write!(file, "{}", json!({ "Resources": { "m": mapping } })).unwrap();
+    write!(file, "{}", json!({ "Resources": resources })).unwrap();
     file
+}
+
+/// CloudFormation would find out in the middle of the deployment.
+#[tokio::test]
+async fn a_queue_that_a_new_stack_would_create_and_exists_is_found() {
+    let queue = |name| json!({ "Type": "AWS::SQS::Queue", "Properties": { "QueueName": name } });
+    let named_later = json!({ "Fn::Sub": "${Prefix}-source" });
+    let template = template_of(
+        json!({ "a": queue("p-final-dlq".into()), "b": queue("p-source".into()), "c": queue(named_later) }),
+    );
+    let missing = json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "no" });
+    let endpoint = Loopback::start([
+        (200, json!({ "AccountLimit": { "ConcurrentExecutions": 1000 } }).into()),
+        no_such_stack(),
+        (200, json!({ "QueueUrl": "http://127.0.0.1:1/123456789012/p-final-dlq" }).into()),
+        (400, missing.into()),
+    ]);
+    let found = look(&connection(&endpoint), "p", Some(template.path())).await.unwrap();
+    assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
+    assert_eq!(
+        found.lines(),
+        "name: p-final-dlq exists, so the new stack cannot create it; another stack has it, or a removed one kept it: \
+         change prefix or stage, or delete the queue if nobody needs its messages\n"
+    );
 }
 
 async fn with_quota(settings: (u16, Body), wanted: u64) -> Preflight {

@@ -173,6 +173,11 @@ impl Connection {
         }
     }
 
+    /// True if the account has a queue of this name in the region.
+    pub async fn has_queue(&self, name: &str) -> Result<bool, Failure> {
+        Ok(self.url_of(&self.sqs_client(None).await?, name, None).await?.is_some())
+    }
+
     /// `None` if the queue does not exist.
     pub(super) async fn url_of(
         &self,

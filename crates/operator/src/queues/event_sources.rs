@@ -6,6 +6,8 @@ use aws_config::SdkConfig;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::http::HttpResponse;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::operation::list_event_source_mappings::builders::ListEventSourceMappingsFluentBuilder;
+use aws_sdk_lambda::types::FunctionResponseType;
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 use thiserror::Error;
@@ -24,6 +26,12 @@ pub struct Mapping {
     pub uuid: String,
     /// The function's name, with its version or alias if it has one.
     pub function: String,
+    /// The ARN of the queue that it reads, or of another service's source.
+    #[serde(skip)]
+    pub source: String,
+    /// True with `ReportBatchItemFailures`: Lambda deletes no message that the function names as failed.
+    #[serde(skip)]
+    pub reports_failures: bool,
     /// `Enabled`, `Disabled`, or on the way: `Creating`, `Enabling`, `Disabling`, `Updating`, `Deleting`.
     pub state: String,
     /// Maximum number of messages in one invocation.
@@ -39,6 +47,11 @@ impl Mapping {
     pub fn is_on(&self) -> bool {
         is_on(&self.state)
     }
+
+    /// True if it reads a queue of SQS, false for a stream or a broker.
+    pub fn is_of_queue(&self) -> bool {
+        self.source.split(':').nth(2) == Some("sqs")
+    }
 }
 
 /// True if a mapping in this state reads its queue, or will soon.
@@ -52,6 +65,10 @@ macro_rules! mapping {
         Mapping {
             uuid: $found.uuid.unwrap_or_default(),
             function: function_name(&$found.function_arn.unwrap_or_default()).to_owned(),
+            source: $found.event_source_arn.unwrap_or_default(),
+            reports_failures: $found
+                .function_response_types
+                .is_some_and(|types| types.contains(&FunctionResponseType::ReportBatchItemFailures)),
             state: $found.state.unwrap_or_else(|| "unknown".to_owned()),
             batch_size: $found.batch_size,
             maximum_concurrency: $found.scaling_config.and_then(|scaling| scaling.maximum_concurrency),
@@ -97,7 +114,15 @@ impl EventSources {
 
     /// The mappings that read a queue.
     pub async fn of(&self, queue_arn: &str) -> Result<Vec<Mapping>, LambdaError> {
-        let request = self.client.list_event_source_mappings().event_source_arn(queue_arn);
+        self.list(self.client.list_event_source_mappings().event_source_arn(queue_arn)).await
+    }
+
+    /// The mappings of a function, or of its version or alias (`NAME:QUALIFIER`).
+    pub async fn of_function(&self, function: &str) -> Result<Vec<Mapping>, LambdaError> {
+        self.list(self.client.list_event_source_mappings().function_name(function)).await
+    }
+
+    async fn list(&self, request: ListEventSourceMappingsFluentBuilder) -> Result<Vec<Mapping>, LambdaError> {
         let answer: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
         let mappings = answer.map_err(|error| failed("lambda:ListEventSourceMappings", &error))?;
         let mappings = mappings.into_iter().map(|found| mapping!(found));

@@ -104,6 +104,8 @@ mod tests {
         Mapping {
             uuid: "u".to_owned(),
             function: "prod-message-processor".to_owned(),
+            source: String::new(),
+            reports_failures: true,
             state: state.to_owned(),
             batch_size: None,
             maximum_concurrency: None,

@@ -267,6 +267,8 @@ mod tests {
         let mapping = Mapping {
             uuid: "u".to_owned(),
             function: "caller:live".to_owned(),
+            source: String::new(),
+            reports_failures: true,
             state: "Enabled".to_owned(),
             batch_size: None,
             maximum_concurrency: None,

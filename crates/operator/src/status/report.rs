@@ -171,8 +171,7 @@ pub fn blocked_table<'a>(groups: impl IntoIterator<Item = &'a BlockedGroup>) -> 
 }
 
 fn reader(role: &str, mapping: &Mapping) -> Vec<String> {
-    let Mapping { uuid, function, state, batch_size, maximum_concurrency, last_modified: _ } =
-        mapping.clone();
+    let Mapping { uuid, function, state, batch_size, maximum_concurrency, .. } = mapping.clone();
     let concurrency = maximum_concurrency.map_or_else(|| "no limit".to_owned(), |n| n.to_string());
     vec![role.to_owned(), function, state, shown(batch_size), concurrency, uuid]
 }

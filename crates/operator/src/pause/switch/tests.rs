@@ -24,6 +24,8 @@ fn mapping(state: &str) -> Mapping {
     Mapping {
         uuid: "one".to_owned(),
         function: "orders-processor".to_owned(),
+        source: String::new(),
+        reports_failures: true,
         state: state.to_owned(),
         batch_size: Some(10),
         maximum_concurrency: None,

@@ -12,6 +12,7 @@ fn body(uuid: &str, state: &str) -> serde_json::Value {
         "EventSourceArn": ARN,
         "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:orders-processor:live",
         "State": state,
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
         "BatchSize": 10,
         "ScalingConfig": { "MaximumConcurrency": 50 },
         "LastModified": 1_795_392_000,
@@ -28,6 +29,8 @@ async fn all_mappings_of_a_queue_are_listed_page_by_page() {
     let expected = Mapping {
         uuid: "one".to_owned(),
         function: "orders-processor:live".to_owned(),
+        source: ARN.to_owned(),
+        reports_failures: true,
         state: "Enabled".to_owned(),
         batch_size: Some(10),
         maximum_concurrency: Some(50),

@@ -114,6 +114,8 @@ fn a_queue_that_was_just_paused_is_not_said_to_be_read_by_a_container() {
     let off = |minutes: i64| Mapping {
         uuid: "u".to_owned(),
         function: "orders".to_owned(),
+        source: String::new(),
+        reports_failures: true,
         state: "Disabled".to_owned(),
         batch_size: None,
         maximum_concurrency: None,

@@ -15,6 +15,8 @@ fn source() -> QueueStatus {
     let mapping = Mapping {
         uuid: "u-1".to_owned(),
         function: "prod-message-processor".to_owned(),
+        source: String::new(),
+        reports_failures: true,
         state: "Disabled".to_owned(),
         batch_size: Some(10),
         maximum_concurrency: None,

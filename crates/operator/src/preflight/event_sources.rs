@@ -1,0 +1,72 @@
+//! Event source mappings by which messages bypass redeliver or are lost.
+
+use redeliver_core::strategy::Role;
+use serde::Serialize;
+
+use super::MappedQueue;
+use crate::queues::event_sources::Mapping;
+use crate::queues::{name_in, region_in};
+
+/// A mapping, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EventSourceProblem {
+    pub queue: String,
+    pub function: String,
+    pub uuid: String,
+    pub advice: String,
+}
+
+/// The problems of a deployment's mappings, queue by queue.
+pub(super) fn problems(queues: &[MappedQueue]) -> Vec<EventSourceProblem> {
+    // Who reads the final DLQ is the deployer's own affair.
+    let read = queues.iter().filter(|queue| queue.role != Some(Role::FinalDlq));
+    read.flat_map(|queue| {
+        let on: Vec<_> = queue.mappings.iter().filter(|mapping| mapping.is_on()).collect();
+        if queue.role.is_some() && on.len() > 1 {
+            // One of them goes, so what it lacks does not matter.
+            let shared = on.iter().map(|mapping| problem(queue, mapping, shared_advice(queue, mapping, &on)));
+            return shared.collect::<Vec<_>>();
+        }
+        let unreported = queue.mappings.iter().filter(|mapping| !mapping.reports_failures);
+        unreported.map(|mapping| problem(queue, mapping, unreported_advice(queue, mapping))).collect()
+    })
+    .collect()
+}
+
+fn problem(queue: &MappedQueue, mapping: &Mapping, advice: String) -> EventSourceProblem {
+    let Mapping { uuid, function, .. } = mapping;
+    EventSourceProblem {
+        queue: name_in(&queue.arn).to_owned(),
+        function: function.clone(),
+        uuid: uuid.clone(),
+        advice,
+    }
+}
+
+fn unreported_advice(queue: &MappedQueue, Mapping { function, uuid, .. }: &Mapping) -> String {
+    let (name, region) = (name_in(&queue.arn), region_in(&queue.arn).unwrap_or_default());
+    let command = format!(
+        "`aws lambda update-event-source-mapping --function-response-types ReportBatchItemFailures --uuid {uuid} --region {region}`"
+    );
+    match queue.role {
+        Some(_) => format!(
+            "{function} reads {name} without ReportBatchItemFailures, so Lambda deletes messages that redeliver could not \
+             pass on; run {command}"
+        ),
+        None => format!(
+            "{function} also reads {name}, without ReportBatchItemFailures: its batches bypass redeliver, and Lambda \
+             deletes messages that the handler names in batchItemFailures; give {name} a function of its own, or run {command}"
+        ),
+    }
+}
+
+fn shared_advice(queue: &MappedQueue, mapping: &Mapping, all: &[&Mapping]) -> String {
+    let (name, region) = (name_in(&queue.arn), region_in(&queue.arn).unwrap_or_default());
+    let Mapping { function, uuid, .. } = mapping;
+    let others = all.iter().filter(|other| other.uuid != mapping.uuid).map(|other| other.function.as_str());
+    let others = others.collect::<Vec<_>>().join(" and ");
+    format!(
+        "{function} shares {name} with {others}, and only one of them gets each message; if this mapping is not the \
+         deployment's, run `aws lambda delete-event-source-mapping --uuid {uuid} --region {region}`"
+    )
+}
