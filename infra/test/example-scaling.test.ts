@@ -82,6 +82,18 @@ test('ecs.yaml scales its service by the messages a task on both queues', () => 
   ]);
 });
 
+test('the lines of containers.md have the functions and the variables of ecs.yaml', () => {
+  const page = readFileSync(join(__dirname, '../../docs/containers.md'), 'utf8');
+  const [{ Command, Environment }] = parse(read('ecs.yaml')).Resources.Task.Properties.ContainerDefinitions;
+  const functions = Command.slice(0, 4).join(' ');
+  assert.ok(page.includes(`  ${functions} --name=orders\n`), functions);
+  const [, file = ''] = /`orders.env`.*?```text\n(.*?)```/s.exec(page) ?? [];
+  const given = [...file.matchAll(/^(\w+)=/gm)].map(([, name]) => name);
+  // Fargate sets the region; the rest of the time for a batch is the default there.
+  const names = Environment.map(({ Name }: { Name: string }) => Name).filter((name: string) => name !== 'TARGET_TIMEOUT_SECONDS');
+  assert.deepEqual(given, ['AWS_REGION', ...names]);
+});
+
 test('the role of ecs.yaml is the one that containers.md gives to queues.yaml', () => {
   const { RoleName } = parse(read('ecs.yaml')).Resources.TaskRole.Properties;
   assert.deepEqual(RoleName, { 'Fn::Sub': 'redeliver-${Prefix}' });
