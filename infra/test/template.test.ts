@@ -10,7 +10,7 @@ import { policyProblems } from '../lib/schemas';
 import { type Json, type JsonObject, mergeTemplates, type Template } from '../template/merge';
 import { OPTION_NAMES, type OptionName, PARAMETERS, RULES } from '../template/parameters';
 import { orderedTemplate, orderedTemplateFile, PARAMETERS as ORDERED_PARAMETERS } from '../template/ordered';
-import { PARAMETERS as OWN_FUNCTION_PARAMETERS } from '../template/own-function';
+import { ownFunctionTemplateFile, PARAMETERS as OWN_FUNCTION_PARAMETERS } from '../template/own-function';
 import { templateFile, type Variant, variantTemplate } from '../template/template';
 import { holds, resolved } from './cloudformation';
 import { plain } from './stack-exact';
@@ -349,22 +349,47 @@ function assertExplained(page: string, parameters: JsonObject): void {
   }
 }
 
+const TERRAFORM_PAGE = readFileSync(join(__dirname, '../../docs/terraform.md'), 'utf8');
+/** The zips that Terraform is told of: for the template, and for the user's own function. */
+const [TERRAFORM_NAMES = [], TERRAFORM_OWN_NAMES = []] = [...TERRAFORM_PAGE.matchAll(/toset\(\[(.*?)\]\)/gs)].map(([, names = '']) =>
+  [...names.matchAll(/"(\S+?)"/g)].map(([, name]) => name),
+);
+
+/** The zips of a template that Terraform finds there. */
+function foundByTerraform(file: string): (string | undefined)[] {
+  const [, sought = ''] = /"\/(\(Code\|Content\): .*)\/",/.exec(TERRAFORM_PAGE) ?? [];
+  return [...file.matchAll(new RegExp(`^ {6}${sought}$`, 'gm'))].map(([, , name]) => name).toSorted();
+}
+
+test("for the user's own function and queue, Terraform has the zips, the parameters and the outputs", () => {
+  const file = ownFunctionTemplateFile(FROM);
+  const { Outputs, Parameters } = parse(file, { version: '1.1' });
+  assert.deepEqual(foundByTerraform(file), TERRAFORM_OWN_NAMES.toSorted());
+  assert.equal(file.match(/[.]zip$/gm)?.length, TERRAFORM_OWN_NAMES.length);
+  const [, block = ''] = TERRAFORM_PAGE.split('## Your own function and your own queue');
+  assert.ok(block.includes('`redeliver-own-function-arm64.template.yaml`'));
+  const [, given = ''] = /parameters = \{(.*?)\n  \}/s.exec(block) ?? [];
+  const names = [...given.matchAll(/^ +(\w+) +=/gm)].map(([, name = '']) => name);
+  assert.ok(names.includes('SourceQueueArn'));
+  assert.deepEqual(names.filter((name) => !(name in Parameters)), []);
+  const required = Object.entries<any>(Parameters).filter(([, { Default }]) => Default === undefined).map(([name]) => name);
+  assert.deepEqual(required.filter((name) => !names.includes(name)), []);
+  const outputs = [...block.matchAll(/outputs\["(\w+)"\]/g)].map(([, name = '']) => name);
+  assert.deepEqual(outputs, ['LayerArn', 'FunctionVariables']);
+  assert.deepEqual(outputs.filter((name) => !(name in Outputs)), []);
+});
+
 test('as a file it is what Terraform is told to look for, and too large to be given without a bucket', () => {
-  const page = readFileSync(join(__dirname, '../../docs/terraform.md'), 'utf8');
-  const [, names = ''] = /toset\(\[(.*?)\]\)/s.exec(page) ?? [];
-  const listed = [...names.matchAll(/"(\S+?)"/g)].map(([, name]) => name);
+  const [page, listed] = [TERRAFORM_PAGE, TERRAFORM_NAMES];
   assert.deepEqual(listed.map((name) => `redeliver-${name}-arm64.zip`), ZIPS);
-  const [, sought = ''] = /"\/(Code: .*)\/",/.exec(page) ?? [];
-  const found = [...FILE.matchAll(new RegExp(`^ {6}${sought}$`, 'gm'))].map(([, name]) => name);
-  assert.deepEqual(found.toSorted(), listed.toSorted());
+  assert.deepEqual(foundByTerraform(FILE), listed.toSorted());
   assert.equal(FILE.match(/Code:/g)?.length, listed.length);
   assert.doesNotMatch(FILE, /[:-] [&*]/, 'no aliases');
   // "CloudFormation quotas": in a request, and in a bucket.
   assert.ok(FILE.length > 51_200 && FILE.length < 1_000_000, `${FILE.length} bytes`);
   const [, file = ''] = /`(redeliver-ordered-\S+)`/.exec(page) ?? [];
   assert.equal(file, 'redeliver-ordered-arm64.template.yaml');
-  const ofOrdered = [...ORDERED_FILE.matchAll(new RegExp(`^ {6}${sought}$`, 'gm'))].map(([, name]) => name);
-  assert.deepEqual(ofOrdered.toSorted(), listed.filter((name) => name !== 'failed-message-processor').toSorted());
+  assert.deepEqual(foundByTerraform(ORDERED_FILE), listed.filter((name) => name !== 'failed-message-processor').toSorted());
   assert.ok(ORDERED_FILE.length < 1_000_000, `${ORDERED_FILE.length} bytes`);
   assert.ok(Object.keys(parse(ORDERED_FILE, { version: '1.1' }).Resources).length <= 500);
 });
