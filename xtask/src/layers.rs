@@ -1,9 +1,11 @@
-//! Which of our crates may depend on the model: SQS in memory, virtual time, and what the tests share.
+//! Which of our crates may depend on the model (SQS in memory, virtual time, what the tests share), and which on crates
+//! that sign a person in.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::tools::root;
+use crate::bundle::{FUNCTIONS, package};
+use crate::tools::{cargo, output, root};
 
 /// Crates that are the model, or run on it.
 const MODEL: [&str; 4] = ["redeliver-embedded", "redeliver-local", "redeliver-sim", "redeliver-testing"];
@@ -47,6 +49,38 @@ fn the_command_line_uses_the_model_for_local_and_simulate_alone() {
             assert!(!code.contains(&model.replace('-', "_")), "{} uses {model}", path.display());
         }
     }
+}
+
+/// The means to sign a person in, in the tree of the command line: its crates, and the features of `aws-config` for them.
+const SIGN_IN: [&str; 6] = [
+    "aws-sdk-signin ",
+    "aws-sdk-sso ",
+    "aws-sdk-ssooidc ",
+    "credentials-login",
+    "credentials-process",
+    "sso",
+];
+
+/// A function has its role's credentials: it would only be larger and slower to start.
+#[test]
+fn no_function_signs_a_person_in() {
+    let of_functions = signs_in(&FUNCTIONS.map(package));
+    assert_eq!(of_functions, [""; 0], "give the feature of aws-config to redeliver-operator alone");
+    assert_eq!(signs_in(&[PROGRAM.to_owned()]), SIGN_IN, "they have other names now");
+}
+
+/// Those of [`SIGN_IN`] that a build of these packages selects.
+fn signs_in(packages: &[String]) -> Vec<&'static str> {
+    let mut tree =
+        cargo(&["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p} [{f}]"]);
+    let tree = output(tree.args(packages.iter().map(|name| format!("--package={name}")))).unwrap();
+    let features = tree.lines().find(|line| line.starts_with("aws-config ")).unwrap();
+    let features: Vec<_> = features.split(['[', ',', ']']).collect();
+    let is_selected = |name: &&str| match name.strip_suffix(' ') {
+        Some(_) => tree.lines().any(|line| line.starts_with(name)),
+        None => features.contains(name),
+    };
+    SIGN_IN.into_iter().filter(is_selected).collect()
 }
 
 /// The sources below a path, without files of tests.
