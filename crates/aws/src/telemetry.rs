@@ -2,6 +2,7 @@
 //! events that need action and dead letters have their own lines.
 
 mod batch_totals;
+mod invalid_messages;
 mod log_line;
 pub mod metrics;
 mod panics;
@@ -13,6 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use redeliver_core::events::Event;
 use redeliver_core::lock;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::Tracer;
 use tracing_subscriber::filter::LevelFilter;
@@ -20,6 +22,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::SystemClock;
 use crate::settings::{LogDetail, LogLevel, Logging, Tracing, function_name};
 use batch_totals::BatchTotals;
+use invalid_messages::InvalidMessages;
 use log_line::LogLines;
 use metrics::{LinePolicy, Observed};
 
@@ -31,6 +34,8 @@ pub struct JsonLines<C, W> {
     clock: C,
     writer: Mutex<W>,
     totals: Mutex<BatchTotals>,
+    /// `None` if messages without an envelope are valid.
+    invalid: Option<Mutex<InvalidMessages>>,
     tracer: Option<Tracer>,
 }
 
@@ -49,7 +54,13 @@ impl<C: Clock, W: Write + Send> JsonLines<C, W> {
     pub fn new(function: impl Into<String>, logging: Logging, clock: C, writer: W) -> Self {
         let (function, writer, totals) = (function.into(), Mutex::new(writer), Mutex::default());
         let tracer = logging.tracing.map(|Tracing { continues }| Tracer::new(random_seed, continues));
-        Self { function, logging, clock, writer, totals, tracer }
+        Self { function, logging, clock, writer, totals, tracer, invalid: None }
+    }
+
+    /// Names the setting if all messages are invalid by this schema, which is the message-processor's.
+    #[must_use]
+    pub fn with_schema(self, schema: &MessageSchema) -> Self {
+        Self { invalid: (!schema.accepts_plain()).then(Mutex::default), ..self }
     }
 
     fn totals(&self) -> MutexGuard<'_, BatchTotals> {
@@ -81,6 +92,9 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
         let Logging { detail, level, .. } = self.logging;
         self.write(|lines| {
             for event in events {
+                if let Some(invalid) = &self.invalid {
+                    lock(invalid).add(event);
+                }
                 let observed = Observed::of(event);
                 match (observed.line, level) {
                     (LinePolicy::Own, _) | (LinePolicy::OwnUnlessWarn, LogLevel::Info) => {
@@ -100,7 +114,11 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
     fn flush(&self) {
         let totals = std::mem::take(&mut *self.totals());
         let trace = self.tracer.as_ref().and_then(Tracer::batch_of_line);
-        self.write(|lines| totals.write(lines, trace));
+        let all_invalid = self.invalid.as_ref().and_then(|invalid| lock(invalid).end_batch());
+        self.write(|lines| {
+            totals.write(lines, trace);
+            all_invalid.iter().for_each(|line| lines.push_all_invalid(line));
+        });
     }
 
     fn tracer(&self) -> Option<&Tracer> {

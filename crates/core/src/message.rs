@@ -1,5 +1,6 @@
 //! Messages as SQS sees them, before their content is parsed.
 
+pub mod all_invalid;
 pub mod envelope;
 pub mod folding;
 mod form;

@@ -27,7 +27,7 @@ pub const NAME: &str = "message-processor";
 pub async fn run(handler: impl Handler) -> ExitCode {
     start::run(NAME, async {
         let settings = MessageProcessorSettings::from_env()?;
-        let lines = JsonLines::stdout(NAME, settings.logging);
+        let lines = JsonLines::stdout(NAME, settings.logging).with_schema(&settings.schema);
         Ok(MessageProcessor::on_aws(handler, settings, &start::sdk_config().await, lines))
     })
     .await
@@ -41,7 +41,7 @@ pub async fn run_with_target() -> ExitCode {
             stderr::line(format_args!("warning: {remark}"));
         }
         let config = start::sdk_config().await;
-        let lines = Arc::new(JsonLines::stdout(NAME, settings.logging));
+        let lines = Arc::new(JsonLines::stdout(NAME, settings.logging).with_schema(&settings.schema));
         let observer: Arc<dyn Observer> = lines;
         let target = start::target(&config, target, Arc::clone(&observer)).await?;
         Ok(MessageProcessor::on_aws(target, settings, &config, observer))
@@ -53,7 +53,7 @@ pub async fn run_with_target() -> ExitCode {
 pub async fn run_around(command: Command) -> ExitCode {
     start::run_beside(NAME, async {
         let (settings, own) = MessageProcessorSettings::with_own_function_from_env()?;
-        let lines = JsonLines::stdout(NAME, settings.logging);
+        let lines = JsonLines::stdout(NAME, settings.logging).with_schema(&settings.schema);
         // Concurrent, since both take time.
         let (function, config) = join!(start::own_function(command, own), start::sdk_config());
         let function = function?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use redeliver_core::message::Timestamp;
-use redeliver_core::message::reason::DeadLetterReason;
+use redeliver_core::message::all_invalid::{self, INVALID, are_all_invalid};
 use redeliver_dead_letters::groups::{GROUPS_MAX, Group, written};
 use redeliver_dead_letters::redrive::{RedriveReport, Watched};
 use redeliver_dead_letters::{Coverage, KnownCauses, MissingMembers, NotJudged, Pick, Retention};
@@ -12,25 +12,16 @@ use redeliver_dead_letters::{Coverage, KnownCauses, MissingMembers, NotJudged, P
 use crate::terminal::escape::escaped;
 use crate::terminal::units::{about, counted, grouped, span};
 
-/// The least number of messages that show by being invalid, all of them, that the setting is wrong and not they.
-const ALL_INVALID_MIN: u64 = 10;
-
 /// The setting to look at if all of ten or more messages are invalid.
 #[must_use]
 pub fn all_invalid(invalid: u64, all: u64, setting: &str) -> Option<String> {
-    (invalid == all && all >= ALL_INVALID_MIN).then(|| {
-        format!(
-            "all {} messages are invalid: if their bodies have no {{metadata, data}} envelope, set {setting}",
-            grouped(all)
-        )
-    })
+    are_all_invalid(invalid, all).then(|| all_invalid::all_invalid(grouped(all), setting))
 }
 
 /// The final records or dead letters whose message is invalid, of those by code.
 #[must_use]
 pub fn invalid_among(by_code: &BTreeMap<String, u64>) -> u64 {
-    let codes = [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema];
-    codes.iter().filter_map(|code| by_code.get(code.as_str())).sum()
+    INVALID.iter().filter_map(|code| by_code.get(*code)).sum()
 }
 
 /// Says which messages were not seen, and what to do about it.

@@ -14,6 +14,7 @@ use redeliver_aws::start::{self, StartError};
 use redeliver_aws::targets::{Command, OwnFunction, Processes, Target};
 use redeliver_aws::telemetry::JsonLines;
 use redeliver_aws::{Stop, SystemClock};
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::{Clock as _, Function, Observer};
 use redeliver_core::strategy::Role;
 use redeliver_failed_message_processor::FailedMessageProcessor;
@@ -110,7 +111,8 @@ struct Preparation<'a> {
 impl Preparation<'_> {
     async fn add_message_processor(&mut self, setup: MessageProcessorSetup) -> Result<(), StartError> {
         let MessageProcessorSetup { settings, call } = setup;
-        let observer = self.observer(FunctionName::MessageProcessor, settings.logging);
+        let observer =
+            self.observer(FunctionName::MessageProcessor, settings.logging, Some(&settings.schema));
         let target = match call {
             CallTarget::Target(target) => self.connect_target(target, &observer).await?,
             CallTarget::OwnFunction(command, own) => self.start_own_function(command, own).await?,
@@ -123,7 +125,7 @@ impl Preparation<'_> {
 
     fn add_failed_message_processor(&mut self, settings: FailedMessageProcessorSettings) {
         let name = FunctionName::FailedMessageProcessor;
-        let observer = self.observer(name, settings.logging);
+        let observer = self.observer(name, settings.logging, None);
         let function = FailedMessageProcessor::on_aws(settings, &self.config, Arc::clone(&observer));
         self.add_poller(name, Role::IntermediateDlq, function, observer, self.options.limits);
     }
@@ -131,7 +133,7 @@ impl Preparation<'_> {
     /// The annotator polls two queues with the strategy `ordered`.
     fn add_final_dlq_annotator(&mut self, settings: FinalDlqAnnotatorSettings) {
         let name = FunctionName::FinalDlqAnnotator;
-        let observer = self.observer(name, settings.logging);
+        let observer = self.observer(name, settings.logging, None);
         let function = Arc::new(FinalDlqAnnotator::on_aws(settings, &self.config, Arc::clone(&observer)));
         for role in [Role::Annotation, Role::SourceDlq] {
             if self.queues.contains_key(&role) {
@@ -141,9 +143,19 @@ impl Preparation<'_> {
         }
     }
 
-    fn observer(&self, function: FunctionName, logging: Logging) -> Arc<dyn Observer> {
+    /// `schema` is the message-processor's.
+    fn observer(
+        &self,
+        function: FunctionName,
+        logging: Logging,
+        schema: Option<&MessageSchema>,
+    ) -> Arc<dyn Observer> {
         let name = self.options.functions.full_name(function);
         let lines = JsonLines::new(&name, logging, SystemClock, io::stdout());
+        let lines = match schema {
+            Some(schema) => lines.with_schema(schema),
+            None => lines,
+        };
         Arc::new(MeteredObserver::new(lines, name, Arc::clone(&self.prepared.metrics)))
     }
 

@@ -7,6 +7,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use super::batch_totals::BatchLine;
+use super::invalid_messages::AllInvalid;
 use super::metrics::{FUNCTION, Measure, Measured, Metric, NAMESPACE, Observed};
 
 /// Maximum number of values of a metric in one line.
@@ -53,6 +54,10 @@ impl<'a> LogLines<'a> {
 
     pub(super) fn push_batch(&mut self, line: &BatchLine<'_>) {
         self.write("INFO", "batch", line, line.directives());
+    }
+
+    pub(super) fn push_all_invalid(&mut self, line: &AllInvalid) {
+        self.write("WARN", "all_invalid", line, Vec::new());
     }
 
     fn write(&mut self, level: &str, event: &str, fields: &impl Serialize, directives: Vec<Directive>) {

@@ -68,6 +68,12 @@ impl MessageSchema {
         Self { plain: Some(plain), ..self }
     }
 
+    /// True if a message without an envelope is valid.
+    #[must_use]
+    pub const fn accepts_plain(&self) -> bool {
+        self.plain.is_some()
+    }
+
     /// Validates a message. `first_id` is SQS's id of its first delivery, which may be its only id.
     ///
     /// # Errors

@@ -1,8 +1,13 @@
 //! Invalid messages: a verdict, never a call, never a retry.
 
+use std::sync::Mutex;
+
+use redeliver_aws::settings::Logging;
+use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::lock;
 use redeliver_core::message::Attribute;
 use serde_json::json;
 
@@ -145,5 +150,64 @@ fn an_invalid_message_of_1_mib_is_sent_on_with_its_verdict() {
             ReceivedMessage { attributes: sent.attributes, trace_header: sent.trace_header, ..record(1, "") };
         let verdict = Arrival::open(received, setup.world.clock.now()).take_verdict().unwrap();
         assert_eq!(verdict.code.as_str(), "INVALID_MESSAGE_FORMAT");
+    }
+}
+
+/// Bodies without an envelope, on the first evening.
+#[test]
+fn a_batch_of_invalid_messages_alone_names_the_setting_in_the_log() {
+    let last_line = |valid: usize| {
+        let setup = Setup::new();
+        let log = SharedLog::default();
+        let lines = JsonLines::new("orders", Logging::default(), setup.world.clock.clone(), log.clone());
+        let lines = lines.with_schema(&setup.schema);
+        let MessageProcessor {
+            handler, on_failure, policy, breaker, annotation_queue, clock, schema, ..
+        } = setup.processor();
+        let MessageProcessor { resenders, max_concurrency, .. } = setup.processor();
+        let processor = MessageProcessor {
+            handler,
+            on_failure,
+            policy,
+            breaker,
+            annotation_queue,
+            clock,
+            schema,
+            resenders,
+            max_concurrency,
+            observer: &lines,
+        };
+        let body_of = |n| if n < valid { body(n) } else { "canary".to_owned() };
+        let records = (0..10).map(|n| record(n, body_of(n))).collect();
+        assert_eq!(setup.world.invoke(&processor, records, Duration::from_secs(60)), [""; 0]);
+        let text = String::from_utf8(lock(&log.0).clone()).unwrap();
+        assert!(!text.contains("canary"), "{text}");
+        serde_json::from_str::<serde_json::Value>(text.lines().last().unwrap()).unwrap()
+    };
+    let line = last_line(0);
+    assert_eq!(
+        (&line["level"], &line["event"], &line["messages"]),
+        (&json!("WARN"), &json!("all_invalid"), &json!(10))
+    );
+    assert_eq!(
+        line["remedy"],
+        "all 10 messages are invalid: if their bodies have no {metadata, data} envelope, set envelope: \
+         Envelope.OPTIONAL in the construct (ENVELOPE=optional)"
+    );
+    assert_ne!(last_line(1)["event"], "all_invalid");
+}
+
+/// A log that can be read while it is written.
+#[derive(Clone, Default)]
+struct SharedLog(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for SharedLog {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        lock(&self.0).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }

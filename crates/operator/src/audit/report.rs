@@ -6,6 +6,7 @@ use crate::sentences::{ELSEWHERE, all_invalid, deleted_soon, invalid_among};
 use crate::terminal::output::document;
 use crate::terminal::units::{counted, grouped};
 use redeliver_core::message::Timestamp;
+use redeliver_core::message::all_invalid::DEPLOYED_SETTING;
 use redeliver_dead_letters::groups::{Group, GroupTable, millis};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged, Retention};
 use serde::Serialize;
@@ -71,8 +72,7 @@ impl AuditReport {
     /// A sentence about a setting, if all dead letters that were read are invalid messages, whatever the options select; `None`
     /// if not.
     pub fn all_invalid(&self) -> Option<String> {
-        let setting = "envelope: Envelope.OPTIONAL in the construct (ENVELOPE=optional)";
-        all_invalid(invalid_among(&self.by_error_type), self.coverage.seen, setting)
+        all_invalid(invalid_among(&self.by_error_type), self.coverage.seen, DEPLOYED_SETTING)
     }
 
     /// A sentence about messages that SQS deletes soon; `None` if there are none.

@@ -1,0 +1,96 @@
+//! A batch of invalid messages alone, or an environment that has seen no other: its setting is wrong. It says so once.
+
+use redeliver_core::events::Event;
+use redeliver_core::message::all_invalid::{DEPLOYED_SETTING, INVALID, all_invalid, are_all_invalid};
+use serde::Serialize;
+
+/// The outcomes of messages, valid or not.
+#[derive(Debug, Default)]
+pub(super) struct InvalidMessages {
+    batch: Outcomes,
+    environment: Outcomes,
+    is_said: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcomes {
+    invalid: u64,
+    all: u64,
+}
+
+/// The fields of the line `all_invalid`.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct AllInvalid {
+    messages: u64,
+    remedy: String,
+}
+
+impl Outcomes {
+    /// The outcomes that an event reports.
+    fn reported_by(event: &Event) -> Self {
+        match event {
+            Event::GivenUp { error_type, .. } | Event::Blocked { error_type, .. } => {
+                Self { invalid: INVALID.contains(error_type).into(), all: 1 }
+            }
+            Event::Processed { .. } | Event::HandedOff { .. } | Event::RetryScheduled { .. } => {
+                Self { invalid: 0, all: 1 }
+            }
+            Event::Held { messages, .. }
+            | Event::NotNow { messages, .. }
+            | Event::RateLimited { messages, .. } => Self { invalid: 0, all: (*messages).into() },
+            _ => Self::default(),
+        }
+    }
+
+    fn add(&mut self, Self { invalid, all }: Self) {
+        self.invalid += invalid;
+        self.all += all;
+    }
+
+    fn all_invalid(self) -> Option<u64> {
+        are_all_invalid(self.invalid, self.all).then_some(self.all)
+    }
+}
+
+impl InvalidMessages {
+    pub(super) fn add(&mut self, event: &Event) {
+        self.count(Outcomes::reported_by(event));
+    }
+
+    fn count(&mut self, outcomes: Outcomes) {
+        self.batch.add(outcomes);
+        self.environment.add(outcomes);
+    }
+
+    /// Ends a batch; returns what to say, the first time.
+    pub(super) fn end_batch(&mut self) -> Option<AllInvalid> {
+        let batch = std::mem::take(&mut self.batch);
+        let messages = self.environment.all_invalid().or_else(|| batch.all_invalid())?;
+        let is_said = std::mem::replace(&mut self.is_said, true);
+        (!is_said).then(|| AllInvalid { messages, remedy: all_invalid(messages, DEPLOYED_SETTING) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers that the lines after each batch name, 0 without a line.
+    fn lines_after<const N: usize>(batches: [(u64, u64); N]) -> [u64; N] {
+        let mut messages = InvalidMessages::default();
+        batches.map(|(invalid, all)| {
+            messages.count(Outcomes { invalid, all });
+            messages.end_batch().map_or(0, |line| line.messages)
+        })
+    }
+
+    #[test]
+    fn a_batch_of_invalid_messages_alone_is_reported_once() {
+        assert_eq!(lines_after([(0, 3), (9, 9), (10, 11), (10, 10), (10, 10)]), [0, 0, 0, 10, 0]);
+    }
+
+    #[test]
+    fn an_environment_that_has_seen_no_valid_message_reports_it_after_ten() {
+        assert_eq!(lines_after([(4, 4), (5, 5), (0, 0), (2, 2), (2, 2)]), [0, 0, 0, 11, 0]);
+    }
+}

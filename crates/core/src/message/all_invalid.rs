@@ -1,0 +1,43 @@
+//! Many invalid messages and no other: the setting is wrong then, and not each of them.
+
+use std::fmt::Display;
+
+use super::reason::DeadLetterReason;
+
+/// The least number of messages that show by being invalid, all of them, that the setting is wrong.
+const MESSAGES_MIN: u64 = 10;
+
+/// The codes of invalid messages.
+pub const INVALID: [&str; 2] =
+    [DeadLetterReason::InvalidMessageFormat.as_str(), DeadLetterReason::InvalidMessageSchema.as_str()];
+
+/// The setting of a deployment to look at.
+pub const DEPLOYED_SETTING: &str = "envelope: Envelope.OPTIONAL in the construct (ENVELOPE=optional)";
+
+/// True if these are enough messages, and all of them are invalid.
+#[must_use]
+pub fn are_all_invalid(invalid: u64, all: u64) -> bool {
+    invalid == all && all >= MESSAGES_MIN
+}
+
+/// Says which setting to look at.
+#[must_use]
+pub fn all_invalid(messages: impl Display, setting: &str) -> String {
+    format!(
+        "all {messages} messages are invalid: if their bodies have no {{metadata, data}} envelope, set {setting}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_invalid_messages_and_no_other_show_a_wrong_setting() {
+        let counts = [(9, 9), (10, 10), (10, 11), (0, 0), (1_000, 1_000)];
+        assert_eq!(
+            counts.map(|(invalid, all)| are_all_invalid(invalid, all)),
+            [false, true, false, false, true]
+        );
+    }
+}
