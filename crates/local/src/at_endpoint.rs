@@ -54,12 +54,10 @@ pub(crate) async fn run_at_endpoint(
     let stop = interrupted("interrupted: deleting its queues; Ctrl-C again leaves them there")?;
     let no_connection =
         |error: &LoopError| matches!(error, LoopError::Sqs { error, .. } if error.code == NO_CONNECTION);
-    run::run(setup, backend, bar, output, &stop).await.map_err(|error| {
-        match error.downcast_ref() {
-            Some(error) if no_connection(error) => {
-                format!("{error}: no connection to {url}: is it running? check --endpoint-url").into()
-            }
-            _ => error,
+    run::run(setup, backend, bar, output, &stop).await.map_err(|error| match error.downcast_ref() {
+        Some(error) if no_connection(error) => {
+            format!("{error}: no connection to {url}: is it running? check --endpoint-url").into()
         }
+        _ => error,
     })
 }

@@ -52,7 +52,7 @@ struct FinalRecord {
     _virtual_now: Option<IgnoredAny>,
 }
 
-/// Of a final record of virtual time, also when it was saved.
+/// The member of a final record of virtual time, also of a saved one.
 #[derive(Deserialize)]
 struct VirtualTime {
     virtual_now: Option<String>,
