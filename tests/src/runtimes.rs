@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::settings::{bundle, existing, root, tested_program, variable, venv_file};
+use crate::settings::{bundle, existing, root, target_dir, tested_program, variable, venv_file};
 
 /// A language in which a handler can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,14 @@ pub enum Language {
     NodeBatch,
     /// An unchanged program for an OS-only runtime.
     OsOnly,
+    /// An unchanged stream handler in AWS's runtime for Java, which gets one record at a time.
+    Java,
+    /// The same as a method that gets an object.
+    JavaPojo,
+    /// A `RequestHandler<SQSEvent, SQSBatchResponse>` that gets all records in one event, and names those that failed.
+    JavaBatch,
+    /// An unchanged program for an OS-only runtime with AWS's library for Go.
+    Go,
 }
 
 /// A program for Lambda, and the variables that say what it runs.
@@ -43,13 +51,17 @@ impl Language {
             Self::Node => node(&runtimes(), "scripted.handler").layered(),
             Self::NodeBatch => node(&runtimes(), "scripted.batchHandler").layered().of_batches(),
             Self::OsOnly => os_only(&tested_program("scripted-function")),
+            Self::Java => java("functions.Streaming").layered(),
+            Self::JavaPojo => java("functions.Pojo::work").layered(),
+            Self::JavaBatch => java("functions.Plain").layered().of_batches(),
+            Self::Go => os_only(&built_functions("go").join("scripted")),
         }
     }
 
     /// Whether its handler gets all records in one event.
     #[must_use]
     pub fn is_batch(self) -> bool {
-        matches!(self, Self::PythonBatch | Self::NodeBatch)
+        matches!(self, Self::PythonBatch | Self::NodeBatch | Self::JavaBatch)
     }
 }
 
@@ -94,6 +106,39 @@ pub fn python(task: &Path, handler: &str) -> Program {
 pub fn node(task: &Path, handler: &str) -> Program {
     existing(runtimes().join("node_modules/aws-lambda-ric/rapid-client.node"));
     Program { path: existing(runtimes().join("lambda-node")), variables: of(task, handler).into() }
+}
+
+/// The same in AWS's own runtime for Java: `handler` is a class of `tests/runtimes/java`.
+///
+/// # Panics
+/// If it has not been built.
+#[must_use]
+pub fn java(handler: &str) -> Program {
+    let client = ("NATIVE_CLIENT", native_client().display().to_string());
+    let variables = of(&built_functions("java"), handler).into_iter().chain([client]).collect();
+    Program { path: existing(runtimes().join("lambda-java")), variables }
+}
+
+/// The native part of AWS's runtime for Java. Otherwise each start unpacks it to the same file of `/tmp`, under the feet of
+/// those that start at the same time.
+///
+/// # Panics
+/// If it has not been unpacked.
+#[must_use]
+pub fn native_client() -> PathBuf {
+    let architecture = if cfg!(target_arch = "aarch64") { "aarch_64" } else { "x86_64" };
+    existing(built_functions("java").join(format!("jni/libaws-lambda-jni.linux-{architecture}.so")))
+}
+
+/// The folder of the functions that `cargo xtask runtimes` has compiled from this language.
+///
+/// # Panics
+/// If they have not been built.
+#[must_use]
+pub fn built_functions(language: &str) -> PathBuf {
+    let folder = target_dir().join("functions").join(language);
+    existing(folder.join("built-sources.txt"));
+    folder
 }
 
 /// A program that needs no runtime, with the message-processor around it.

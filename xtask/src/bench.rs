@@ -6,6 +6,7 @@ mod storms;
 use clap::ValueEnum;
 
 use crate::bundle::{Architecture, bundle, bundle_floor};
+use crate::functions;
 use crate::instructions;
 use crate::tools::{Failure, cargo, run};
 use crate::venv;
@@ -32,7 +33,7 @@ pub(crate) fn bench(what: Bench) -> Result<(), Failure> {
         Bench::Core => core::core(),
         Bench::Instructions => instructions::tools().and_then(|()| instructions::check()),
         Bench::Storms => storms::storms(),
-        Bench::Functions => functions(),
+        Bench::Functions => measure_functions(),
     }
 }
 
@@ -42,10 +43,12 @@ fn audit() -> Result<(), Failure> {
     run(&mut cargo(&["run", "--package", "redeliver-tests", "--bin", "bench-audit"]))
 }
 
-fn functions() -> Result<(), Failure> {
+fn measure_functions() -> Result<(), Failure> {
     venv::set_up(&venv::TESTS)?.required()?;
     bundle(Architecture::HOST)?;
     bundle_floor(Architecture::HOST)?;
+    functions::JAVA.build()?;
+    functions::GO.build()?;
     run(&mut cargo(&["run", "--bin", "bench-functions"]))
 }
 

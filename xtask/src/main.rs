@@ -9,6 +9,7 @@ mod copy;
 mod dist;
 mod docs;
 mod faults;
+mod functions;
 mod fuzz;
 mod glibc;
 #[cfg(test)]
@@ -74,7 +75,7 @@ enum Task {
     ///
     /// Example: `cargo xtask fuzz --seconds 600 envelope`
     Fuzz(fuzz::Arguments),
-    /// Install AWS's own runtime for Node.js, in which the end-to-end tests run functions.
+    /// Install AWS's own runtime for Node.js, in which the end-to-end tests run functions, and build those in Java and Go.
     Runtimes,
     /// Build the functions for Lambda, as `target/lambda/FUNCTION/bootstrap`, with a pinned cargo-lambda.
     ///

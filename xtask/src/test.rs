@@ -12,6 +12,7 @@ use crate::containers;
 use crate::dist;
 use crate::docs;
 use crate::faults;
+use crate::functions;
 use crate::fuzz;
 use crate::instructions;
 use crate::npm::{self, Node};
@@ -243,11 +244,11 @@ impl EndToEnd {
         if packages.both().is_ok() {
             report.step("what others install", dist::for_tests)?;
         }
-        let has_node_runtime = self.runtimes.is_some();
+        let has_runtimes = self.runtimes.is_some();
         if let Some(runtimes) = self.runtimes {
-            report.finish("AWS's runtime for Node.js (beside the steps before)", runtimes)?;
+            report.finish("AWS's runtimes for Node.js, Java and Go (beside the steps before)", runtimes)?;
         }
-        system_tests(report, packages, has_node_runtime)
+        system_tests(report, packages, has_runtimes)
     }
 }
 
@@ -275,14 +276,14 @@ fn start_bundles(
     Beside::start("bundles", &task(this_program, host)).map(Some)
 }
 
-/// AWS's runtime for Node.js is compiled, which takes a minute.
+/// AWS's runtime for Node.js is compiled, which takes a minute, and the functions in Java and Go.
 fn start_runtimes(
     report: &mut Report,
     packages: &Packages,
     this_program: &Path,
 ) -> Result<Option<Beside>, Failure> {
     if let Err(remedy) = packages.both().and_then(|_| npm::compiler()) {
-        report.skip("functions in Node.js, in AWS's runtime", remedy)?;
+        report.skip("functions in Node.js, Java and Go, in AWS's runtimes", remedy)?;
         return Ok(None);
     }
     Beside::start("runtimes", &task(this_program, &["runtimes"])).map(Some)
@@ -291,8 +292,10 @@ fn start_runtimes(
 /// `cargo xtask runtimes`.
 ///
 /// # Errors
-/// Something is missing, or npm's.
+/// Something is missing, or npm's, Maven's or Go's.
 pub(crate) fn runtimes() -> Result<(), Failure> {
+    functions::JAVA.build()?;
+    functions::GO.build()?;
     venv::set_up(&venv::TESTS)?.required()?;
     npm::compiler().map_err(|remedy| Failure(remedy.to_owned()))?;
     npm::RUNTIME.install()
@@ -362,7 +365,7 @@ fn start_fuzzing(report: &mut Report, this_program: &Path) -> Result<Option<Sear
 
 /// The end-to-end tests, and those that plain `cargo test` ignores. What needs an emulator has its name in the test's path,
 /// so that it can be left out.
-fn system_tests(report: &mut Report, packages: &Packages, has_node_runtime: bool) -> Result<(), Failure> {
+fn system_tests(report: &mut Report, packages: &Packages, has_runtimes: bool) -> Result<(), Failure> {
     let (mut ignored, mut skipped) = (Vec::new(), Vec::new());
     match packages.python {
         Python::Ready(_) => ignored.extend(["ministack", "own_function"]),
@@ -375,8 +378,16 @@ fn system_tests(report: &mut Report, packages: &Packages, has_node_runtime: bool
         report.skip("tests of a deployment and of its rights", remedy)?;
         skipped.extend(["deployment", "moto"]);
     }
-    if !has_node_runtime {
-        skipped.push("runtimes::node");
+    if !has_runtimes {
+        skipped.extend(["::node", "::java", "::go::"]);
+    }
+    for (name, tests, functions) in
+        [("functions in Java", "::java", functions::JAVA), ("functions in Go", "::go::", functions::GO)]
+    {
+        if let Err(remedy) = functions.tools() {
+            report.skip(name, remedy)?;
+            skipped.push(tests);
+        }
     }
     if has_chromium() {
         ignored.push("chromium");
@@ -391,14 +402,15 @@ fn system_tests(report: &mut Report, packages: &Packages, has_node_runtime: bool
         report.skip("the container image", &remedy)?;
         skipped.extend(["work::image", "work::manifests"]);
     }
+    let skips: Vec<_> = skipped.iter().flat_map(|name| ["--skip", name]).collect();
     if !ignored.is_empty() {
         report.step("tests that need Python or a browser", || {
-            run(patient(&mut cargo(&PLAIN_TESTS)).args(["--", "--ignored"]).args(&ignored))
+            run(patient(&mut cargo(&PLAIN_TESTS)).args(["--", "--ignored"]).args(&ignored).args(&skips))
         })?;
     }
     report.step("end-to-end tests", || {
         let mut tests = cargo(&["test", "--workspace", "--test", "end_to_end", "--"]);
-        run(patient(&mut tests).args(skipped.iter().flat_map(|name| ["--skip", name])))
+        run(patient(&mut tests).args(&skips))
     })
 }
 

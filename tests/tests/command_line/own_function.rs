@@ -5,6 +5,8 @@ use serde_json::json;
 
 use super::*;
 
+mod go;
+mod java;
 mod recipes;
 
 /// It does what the order says.
@@ -67,11 +69,15 @@ impl Own {
     fn run(&self, handler: &str, more: &[&str]) -> Output {
         let python = venv_file("bin/python");
         let exec = format!("{} -B -m awslambdaric {handler}", python.display());
+        self.run_exec(&exec, &[], more)
+    }
+
+    fn run_exec(&self, exec: &str, variables: &[(&str, &str)], more: &[&str]) -> Output {
         let arguments = [
             "local",
             self.orders.name(),
             "--exec",
-            &exec,
+            exec,
             "--final-dlq",
             self.dead.name(),
             "--format",
@@ -80,7 +86,7 @@ impl Own {
         let folder = self.app.path.parent().expect("it is in a folder");
         let mut program = program(&[&arguments[..], more].concat());
         let version = [("AWS_LAMBDA_FUNCTION_NAME", "orders"), ("AWS_LAMBDA_FUNCTION_VERSION", "7")];
-        program.envs(version).current_dir(folder).output().expect("the program starts")
+        program.envs(version).envs(variables.iter().copied()).current_dir(folder).output().expect("the program starts")
     }
 }
 
@@ -129,6 +135,27 @@ fn a_batch_processors_exception_is_the_records_own_for_the_policy_and_the_dead_l
             of_orders_7("KeyError", &format!("'id' (at File \"{place}\", line 29, in charge)")),
         ]
     );
+}
+
+/// Runs a function with one order for each cause, and compares the causes of death: what the order does, type and message.
+fn assert_causes(exec: &str, variables: &[(&str, &str)], expected: &[(&str, &str, String)]) {
+    let does: Vec<_> = expected.iter().map(|(does, ..)| *does).collect();
+    let own = Own::new(&does);
+    let policy = Scratch::new("policy.json", br#"{"max_attempts": 0}"#);
+    let output = own.run_exec(exec, variables, &["--policy", policy.name()]);
+    let dead = own.dead.text();
+    let causes: BTreeMap<_, _> = dead.lines().map(|line| (id(line), cause(line))).collect();
+    let causes: Vec<_> = causes.into_values().map(|[error_type, message, _]| (error_type, message)).collect();
+    let expected: Vec<_> = expected.iter().map(|(_, name, text)| ((*name).to_owned(), text.clone())).collect();
+    assert_eq!(causes, expected, "{}", stderr(&output));
+}
+
+/// The message id of a final record.
+fn id(line: &str) -> String {
+    let line: Value = serde_json::from_str(line).expect("it is a final record");
+    let body = line["body"].as_str().expect("it has a body");
+    let body: Value = serde_json::from_str(body).expect("it is a message");
+    body["metadata"]["message_id"].as_str().expect("it has an id").to_owned()
 }
 
 fn of_orders_7(error_type: &str, message: &str) -> [String; 3] {

@@ -1,5 +1,20 @@
 //! The whole loop on ministack: three functions, four queues.
 
+/// Tests of one language: functions beside this, which take the language.
+macro_rules! in_language {
+    ($name:ident, $language:expr, $($test:ident),* $(,)?) => {
+        mod $name {
+            use redeliver_tests::runtimes::Language;
+            $(
+                #[tokio::test]
+                async fn $test() {
+                    super::$test($language).await;
+                }
+            )*
+        }
+    };
+}
+
 mod async_retry;
 mod attributes;
 mod audit;

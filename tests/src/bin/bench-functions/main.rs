@@ -31,7 +31,10 @@ async fn main() {
         "batches of {RECORDS} messages of {BODY_BYTES} bytes; medians of {STARTS} starts and {ROUNDS} rounds\n"
     );
     table::print(&costs);
-    let own = measured(&subject::own_functions(&stub, 0.0, 100), &stub, [STARTS, ROUNDS]).await;
+    let mut own = vec![measured(&subject::own_functions(&stub, 0.0, 100), &stub, [STARTS, ROUNDS]).await];
+    for language in subject::compiled_functions(&stub, 100) {
+        own.push(measured(&language, &stub, [STARTS, ROUNDS]).await);
+    }
     let waiting = measured(&subject::own_functions(&stub, WAIT_SECONDS, 1), &stub, [1, 3]).await;
     table::print_own_functions(&own, &waiting);
 }

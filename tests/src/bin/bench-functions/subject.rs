@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 use redeliver_tests::figures::{cpu_time, median, peak_memory};
 use redeliver_tests::full_batch::{RECORDS, first_deliveries, hand_offs, verdicts};
 use redeliver_tests::runtime_api::{Function, Outcome};
-use redeliver_tests::runtimes;
+use redeliver_tests::runtimes::{self, Program, built_functions};
 use redeliver_tests::settings::{bundle, root};
 use redeliver_tests::sqs_stub::SqsStub;
 use serde_json::Value;
@@ -112,24 +112,44 @@ pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 8] {
 
 /// A user's handler in Python without us, and behind the layer with each kind of event; each call waits for so long.
 pub(crate) fn own_functions(stub: &SqsStub, wait_seconds: f64, batches: u32) -> [Subject; 3] {
+    let wait = wait_seconds.to_string();
+    let of = |name, handler, wrap: fn(Program) -> Program| {
+        let program = wrap(runtimes::python(&root().join("tests/support"), handler));
+        own_function(stub, name, program, ("WAIT_SECONDS", &wait), batches)
+    };
+    [
+        of("own function, without the layer", "waiting.handler", |program| program),
+        of("own function, record", "waiting.handler", Program::layered),
+        of("own function, batch", "waiting.together", |program| program.layered().of_batches()),
+    ]
+}
+
+/// A handler in Java and one in Go that do nothing, without us and behind the layer with one record.
+pub(crate) fn compiled_functions(stub: &SqsStub, batches: u32) -> [[Subject; 2]; 2] {
+    let of = |name, program| own_function(stub, name, program, ("HANDLER", "idle"), batches);
+    let java = || runtimes::java("functions.Idle::handle");
+    let go = built_functions("go").join("scripted");
+    let alone = Program { path: go.clone(), variables: Vec::new() };
+    [
+        [of("Java, without the layer", java()), of("Java, record", java().layered())],
+        [of("Go, without the layer", alone), of("Go, record", runtimes::os_only(&go))],
+    ]
+}
+
+fn own_function(
+    stub: &SqsStub,
+    name: &'static str,
+    program: Program,
+    more: (&str, &str),
+    batches: u32,
+) -> Subject {
     let queues = ["INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"];
     let queues = queues.map(|name| (name.to_owned(), stub.queue_url(name)));
-    let sqs = ("AWS_ENDPOINT_URL".to_owned(), stub.endpoint_url().to_owned());
-    let wait = ("WAIT_SECONDS".to_owned(), wait_seconds.to_string());
-    let of = |name, handler, more: &[(&str, &str)]| {
-        let python = runtimes::python(&root().join("tests/support"), handler);
-        let own = python.variables.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let variables = own.chain(queues.clone()).chain([sqs.clone(), wait.clone()]).chain(more).collect();
-        Subject { name, program: python.path, variables, event: first_deliveries(), batches, left: 0 }
-    };
-    let layer = bundle("message-processor").display().to_string();
-    let wrapper = ("AWS_LAMBDA_EXEC_WRAPPER", layer.as_str());
-    [
-        of("own function, without the layer", "waiting.handler", &[]),
-        of("own function, record", "waiting.handler", &[wrapper]),
-        of("own function, batch", "waiting.together", &[wrapper, ("HANDLER_EVENT", "batch")]),
-    ]
+    let more = [("AWS_ENDPOINT_URL", stub.endpoint_url()), more];
+    let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let own = program.variables.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let variables = own.chain(queues).chain(more).collect();
+    Subject { name, program: program.path, variables, event: first_deliveries(), batches, left: 0 }
 }
 
 impl<'a> Running<'a> {

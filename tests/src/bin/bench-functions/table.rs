@@ -44,19 +44,23 @@ pub(crate) fn print(costs: &[Costs]) {
     }
 }
 
-/// What the layer adds to a handler, which comes first without it, and what a million messages cost that wait.
-pub(crate) fn print_own_functions(own: &[Costs], waiting: &[Costs]) {
+/// What the layer adds to a handler of each language, which comes first without it, and what a million messages cost that
+/// wait.
+pub(crate) fn print_own_functions(languages: &[Vec<Costs>], waiting: &[Costs]) {
     println!("\n{:<40}{:>10}{:>12}{:>13}{:>9}", "", "start, ms", "CPU, ms", "wall, ms", "peak,");
     println!("{:<40}{:>10}{:>12}{:>13}{:>9}", "", "", "a message", "a message", "MiB");
     let messages = f64::from(RECORDS);
     let row = |name: &str, start, cpu, wall, peak| {
         println!("{name:<40}{start:>10.1}{cpu:>12.3}{wall:>13.3}{peak:>9.1}");
     };
-    for costs in own {
+    for costs in languages.iter().flatten() {
         row(costs.name, costs.start, costs.cpu / messages, costs.wall / messages, mebibytes(costs));
     }
-    let [without, layered @ ..] = own else { return };
-    for costs in layered {
+    let pairs = languages
+        .iter()
+        .filter_map(|own| own.split_first())
+        .flat_map(|(without, layered)| layered.iter().map(move |costs| (without, costs)));
+    for (without, costs) in pairs {
         let (cpu, wall) = (costs.cpu - without.cpu, costs.wall - without.wall);
         // The peak is that of the layer's own process.
         row(

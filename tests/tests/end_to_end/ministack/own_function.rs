@@ -29,27 +29,60 @@ fn scripted_function(language: Language, journal: &std::path::Path, more: &[Vari
     function(language.scripted(), more.iter().cloned().chain([journal]))
 }
 
-const LANGUAGES: [Language; 3] = [Language::Python, Language::Node, Language::OsOnly];
+in_language!(
+    python,
+    Language::Python,
+    an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer,
+    another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
+    a_termination_reaches_the_handler_and_ends_both_processes,
+    a_message_whose_time_is_up_while_the_function_starts_again_spends_no_attempt,
+    ten_megabytes_of_a_handlers_output_pass_through,
+);
+in_language!(
+    node,
+    Language::Node,
+    an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer,
+    another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
+    a_termination_reaches_the_handler_and_ends_both_processes,
+    ten_megabytes_of_a_handlers_output_pass_through,
+);
+in_language!(
+    os_only,
+    Language::OsOnly,
+    an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer,
+    another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
+    ten_megabytes_of_a_handlers_output_pass_through,
+);
+in_language!(
+    java,
+    Language::Java,
+    an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer,
+    another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
+    a_termination_reaches_the_handler_and_ends_both_processes,
+    a_message_whose_time_is_up_while_the_function_starts_again_spends_no_attempt,
+    ten_megabytes_of_a_handlers_output_pass_through,
+);
+in_language!(
+    go,
+    Language::Go,
+    an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer,
+    another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
+    a_termination_reaches_the_handler_and_ends_both_processes,
+    ten_megabytes_of_a_handlers_output_pass_through,
+);
 
-#[tokio::test]
-async fn an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer() {
-    for language in LANGUAGES {
-        let function = scripted_function(language, &journal(), &[]);
-        let event =
-            json!({ "source": "aws.events", "detail": { "größe": 1.5, "list": [null, "\u{1f980}"] } });
-        let outcome = function.invoke(&event, TIMEOUT).await;
-        assert_eq!(
-            outcome,
-            Outcome::Response(json!({ "event": event, "other_wrapper": null })),
-            "{language:?}"
-        );
+async fn an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer(language: Language) {
+    let function = scripted_function(language, &journal(), &[]);
+    let event = json!({ "source": "aws.events", "detail": { "größe": 1.5, "list": [null, "\u{1f980}"] } });
+    let outcome = function.invoke(&event, TIMEOUT).await;
+    let expected = json!({ "event": event, "other_wrapper": null });
+    assert_eq!(outcome, Outcome::Response(expected), "{:?}", function.output());
 
-        let outcome = function.invoke(&json!({ "error": "no such order" }), TIMEOUT).await;
-        let Outcome::Error(error) = outcome else { panic!("{language:?}: {outcome:?}") };
-        assert_eq!(error["errorType"], "Scripted.Transient", "{language:?}");
-        let message = error["errorMessage"].as_str().unwrap();
-        assert!(message.starts_with("no such order"), "{language:?}: {message}");
-    }
+    let outcome = function.invoke(&json!({ "error": "no such order" }), TIMEOUT).await;
+    let Outcome::Error(error) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(error["errorType"], "Scripted.Transient");
+    let message = error["errorMessage"].as_str().unwrap();
+    assert!(message.starts_with("no such order"), "{message}");
 }
 
 #[tokio::test]
@@ -69,19 +102,33 @@ async fn a_streamed_answer_that_ends_with_an_error_has_failed_whatever_came_befo
 #[tokio::test]
 async fn a_handler_that_cannot_be_loaded_is_told_to_lambda_in_its_runtimes_words() {
     let folder = runtimes();
-    for (language, program) in
-        [("Python", python(&folder, "absent.handler")), ("Node", node(&folder, "absent.handler"))]
-    {
-        let alone = Function::new(
-            "alone",
-            program.path.clone(),
-            program.variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())),
-        );
-        let alone = told(alone.invoke(&json!({}), TIMEOUT).await);
-        let with_us = told(function(program.layered(), []).invoke(&json!({}), TIMEOUT).await);
-        assert_eq!(with_us["errorType"], "Runtime.ImportModuleError", "{language}: {with_us}");
-        assert_eq!(with_us, alone, "{language}");
+    for program in [python(&folder, "absent.handler"), node(&folder, "absent.handler")] {
+        is_told_as_without_us(program, "Runtime.ImportModuleError").await;
     }
+}
+
+mod java_start {
+    use redeliver_tests::runtimes::java;
+
+    #[tokio::test]
+    async fn a_class_that_cannot_be_loaded_is_told_to_lambda_in_its_runtimes_words() {
+        super::is_told_as_without_us(java("functions.Absent::handle"), "java.lang.ClassNotFoundException")
+            .await;
+        super::is_told_as_without_us(
+            java("functions.NeverLoads::handle"),
+            "java.lang.ExceptionInInitializerError",
+        )
+        .await;
+    }
+}
+
+async fn is_told_as_without_us(program: Program, error_type: &str) {
+    let variables = program.variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let alone = Function::new("alone", program.path.clone(), variables);
+    let alone = told(alone.invoke(&json!({}), TIMEOUT).await);
+    let with_us = told(function(program.layered(), []).invoke(&json!({}), TIMEOUT).await);
+    assert_eq!(with_us["errorType"], error_type, "{with_us}");
+    assert_eq!(with_us, alone);
 }
 
 /// An error at the start, without what differs from time to time.
@@ -93,30 +140,24 @@ fn told(outcome: Outcome) -> Value {
     error
 }
 
-#[tokio::test]
-async fn another_wrapper_script_still_runs_and_its_variables_reach_the_handler() {
-    for language in LANGUAGES {
-        let other = runtimes().join("other-wrapper").display().to_string();
-        let function = scripted_function(language, &journal(), &[("REDELIVER_NEXT_WRAPPER", other)]);
-        let outcome = function.invoke(&json!({}), TIMEOUT).await;
-        let expected = json!({ "event": {}, "other_wrapper": "was-here" });
-        assert_eq!(outcome, Outcome::Response(expected), "{language:?}: {:?}", function.output());
-    }
+async fn another_wrapper_script_still_runs_and_its_variables_reach_the_handler(language: Language) {
+    let other = runtimes().join("other-wrapper").display().to_string();
+    let function = scripted_function(language, &journal(), &[("REDELIVER_NEXT_WRAPPER", other)]);
+    let outcome = function.invoke(&json!({}), TIMEOUT).await;
+    let expected = json!({ "event": {}, "other_wrapper": "was-here" });
+    assert_eq!(outcome, Outcome::Response(expected), "{:?}", function.output());
 }
 
-#[tokio::test]
-async fn a_termination_reaches_the_handler_and_ends_both_processes() {
-    for language in [Language::Python, Language::Node] {
-        let journal = journal();
-        let function = scripted_function(language, &journal, &[]);
-        assert!(matches!(function.invoke(&json!({}), TIMEOUT).await, Outcome::Response(_)), "{language:?}");
-        let ended = tokio::time::timeout(TIMEOUT, function.terminate()).await;
-        assert_eq!(ended, Ok(Some(0)), "{language:?}");
-        let [process] = processes(&journal)[..] else { panic!("{language:?}: one process") };
-        is_gone(process).await;
-        let said = std::fs::read_to_string(&journal).unwrap();
-        assert_eq!(said, format!("process {process}\nSIGTERM\n"), "{language:?}: it may end in its own way");
-    }
+async fn a_termination_reaches_the_handler_and_ends_both_processes(language: Language) {
+    let journal = journal();
+    let function = scripted_function(language, &journal, &[]);
+    assert!(matches!(function.invoke(&json!({}), TIMEOUT).await, Outcome::Response(_)));
+    let ended = tokio::time::timeout(TIMEOUT, function.terminate()).await;
+    assert_eq!(ended, Ok(Some(0)));
+    let [process] = processes(&journal)[..] else { panic!("one process") };
+    is_gone(process).await;
+    let said = std::fs::read_to_string(&journal).unwrap();
+    assert_eq!(said, format!("process {process}\nSIGTERM\n"), "it may end in its own way");
 }
 
 #[tokio::test]
@@ -141,14 +182,14 @@ async fn is_gone(process: i32) {
     assert!(tokio::time::timeout(TIMEOUT, forgotten).await.is_ok(), "{process} is still there");
 }
 
-#[tokio::test]
-async fn a_message_whose_time_is_up_while_the_function_starts_again_spends_no_attempt() {
+async fn a_message_whose_time_is_up_while_the_function_starts_again_spends_no_attempt(language: Language) {
     let (topology, journal) = (topology().await, journal());
     topology.send([scripted(0, &["exit"]), scripted(1, &[])]).await;
-    let timeout = Duration::from_secs(4);
-    let mut setup = Setup { timeout, ..Setup::scripted(Language::Python, &journal) };
-    // Longer than an invocation has for its calls.
-    setup.processor_variables.push(("RESTART_SECONDS", "3".to_owned()));
+    // Longer than an invocation has for its calls, which is the half.
+    let (timeout, restart_seconds) = if language == Language::Java { (8, 10) } else { (4, 3) };
+    let timeout = Duration::from_secs(timeout);
+    let mut setup = Setup { timeout, ..Setup::scripted(language, &journal) };
+    setup.processor_variables.push(("RESTART_SECONDS", restart_seconds.to_string()));
     let running = topology.run(&setup);
     topology.settle(&running).await;
 
@@ -178,24 +219,20 @@ async fn what_a_restore_of_snapstart_runs_has_run_before_the_first_invocation() 
     assert_eq!(said, [began(first), failed, began(second), done].concat(), "{}", running.log());
 }
 
-#[tokio::test]
-async fn ten_megabytes_of_a_handlers_output_pass_through() {
-    for language in LANGUAGES {
-        let (topology, journal) = (topology().await, journal());
-        topology.send([scripted(1, &["loud"])]).await;
-        let running = topology.run(&Setup::scripted(language, &journal));
-        topology.settle(&running).await;
-        assert_eq!(calls(&journal, 1), ["0 0 loud -"], "{language:?}");
-        let line = "x".repeat(999);
-        let is_its = |text: &str| text.ends_with(&line);
-        let lines =
-            || running.processor.function().output().into_iter().filter(|each| is_its(&each.text)).count();
-        let all_came = async {
-            while lines() < 10_000 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let came = tokio::time::timeout(TIMEOUT, all_came).await;
-        assert!(came.is_ok(), "{language:?}: {} lines", lines());
-    }
+async fn ten_megabytes_of_a_handlers_output_pass_through(language: Language) {
+    let (topology, journal) = (topology().await, journal());
+    topology.send([scripted(1, &["loud"])]).await;
+    let running = topology.run(&Setup::scripted(language, &journal));
+    topology.settle(&running).await;
+    assert_eq!(calls(&journal, 1), ["0 0 loud -"]);
+    let line = "x".repeat(999);
+    let is_its = |text: &str| text.ends_with(&line);
+    let lines =
+        || running.processor.function().output().into_iter().filter(|each| is_its(&each.text)).count();
+    let all_came = async {
+        while lines() < 10_000 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(tokio::time::timeout(TIMEOUT, all_came).await.is_ok(), "{} lines", lines());
 }

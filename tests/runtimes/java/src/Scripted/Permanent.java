@@ -1,0 +1,7 @@
+package Scripted;
+
+public final class Permanent extends RuntimeException {
+    public Permanent(String text) {
+        super(text);
+    }
+}

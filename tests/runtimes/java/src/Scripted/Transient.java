@@ -1,0 +1,7 @@
+package Scripted;
+
+public final class Transient extends RuntimeException {
+    public Transient(String text) {
+        super(text);
+    }
+}

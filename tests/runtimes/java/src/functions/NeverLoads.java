@@ -1,0 +1,10 @@
+package functions;
+
+import com.amazonaws.services.lambda.runtime.events.SQSEvent;
+
+/** Its static initializer fails. */
+public final class NeverLoads {
+    static final int LIMIT = Integer.parseInt("many");
+
+    public void handle(SQSEvent event) {}
+}

@@ -1,0 +1,79 @@
+//! Functions in AWS's own runtime for Java: their exceptions, as the dead letters have them.
+
+use std::fs;
+
+use redeliver_tests::runtimes::{built_functions, native_client, runtimes};
+
+use super::*;
+
+/// The words of `--exec`.
+fn java(handler: &str) -> String {
+    let folder = built_functions("java");
+    let class_path = format!("{0}/classes:{0}/lib/*", folder.display());
+    let client = "com.amazonaws.services.lambda.runtime.api.client";
+    let native = format!("-D{client}.runtimeapi.NativeClient.JNI={}", native_client().display());
+    format!("java -XX:TieredStopAtLevel=1 {native} -cp {class_path} {client}.AWSLambda {handler}")
+}
+
+#[test]
+#[ignore = "needs Java: cargo xtask test"]
+fn an_exception_is_the_records_own_where_the_runtime_passes_it_on() {
+    let none = |text: &str| text.to_owned();
+    let at = |text: &str, place: &str| format!("{text} (at functions.Reasons.{place})");
+    let declined = "functions.Reasons$CardDeclined";
+    let expected = [
+        ("throws", declined, at("no funds", "charge(Reasons.java:58)")),
+        // Where another thread threw it, the runtime does not say.
+        ("gets", declined, at("no funds", "handle(Reasons.java:25)")),
+        ("joins", declined, none("no funds")),
+        ("wraps", declined, at("no funds", "wrap(Reasons.java:65)")),
+        ("wraps twice", declined, none("no funds")),
+        // These carry their causes, but the runtime drops them.
+        ("says more", "java.lang.RuntimeException", at("order 7: it failed", "handle(Reasons.java:37)")),
+        ("suppresses", "java.lang.RuntimeException", at("two failed", "handle(Reasons.java:42)")),
+        (
+            "reflects",
+            "java.lang.reflect.InvocationTargetException",
+            none(
+                "java.lang.reflect.InvocationTargetException (at java.base/jdk.internal.reflect.NativeMethodAccessorImpl.invoke0(Native Method))",
+            ),
+        ),
+        (
+            "says nothing",
+            "java.lang.IllegalStateException",
+            at("java.lang.IllegalStateException", "handle(Reasons.java:46)"),
+        ),
+        (
+            "overflows",
+            "java.lang.StackOverflowError",
+            at("java.lang.StackOverflowError", "overflow(Reasons.java:70)"),
+        ),
+        ("exits", "Runtime.Exited", none("the function's process ended: exit status: 3")),
+    ];
+    assert_causes(&java("functions.Reasons::handle"), &[], &expected);
+}
+
+#[test]
+#[ignore = "needs Java: cargo xtask test"]
+fn the_handler_of_the_docs_runs() {
+    let page = fs::read_to_string(root().join("docs/own-function.md")).expect("the page is there");
+    let example = page.split("```java\n").nth(1).and_then(|rest| rest.split("```").next());
+    let example = example.expect("the page has an example in Java");
+    let file =
+        fs::read_to_string(runtimes().join("java/src/functions/Charge.java")).expect("the file is there");
+    let indented: String = example.lines().map(|line| format!("    {line}\n")).collect();
+    assert!(file.contains(&indented), "{file}\nhas not\n{indented}");
+    let place = "no funds (at functions.Charge.charge(Charge.java:17))".to_owned();
+    let expected = [("fails", "functions.Charge$CardDeclined", place)];
+    assert_causes(&java("functions.Charge::handle"), &[], &expected);
+}
+
+#[test]
+#[ignore = "needs Java: cargo xtask test"]
+fn a_class_that_cannot_be_loaded_is_told_before_a_message_is_sent() {
+    let output = Own::new(&["throws"]).run_exec(&java("functions.NeverLoads::handle"), &[], &[]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+    let stderr = stderr(&output);
+    assert!(stderr.contains("java.lang.NumberFormatException: For input string: \"many\""), "{stderr}");
+    assert!(stderr.ends_with("error: --exec ended at its start: exit status: 1\n"), "{stderr}");
+}
