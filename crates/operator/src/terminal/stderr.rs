@@ -1,5 +1,5 @@
 //! Messages on standard error, with the amount and the colours that `-v`, `-q` and `--color` ask for; and what a user's
-//! own function prints. All of it passes through [`above_progress`], so that no line shares its row with the progress
+//! own function prints. All of it passes through `above_progress`, so that no line shares its row with the progress
 //! bar.
 
 use std::fmt::Display;
