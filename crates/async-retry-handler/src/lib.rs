@@ -103,6 +103,8 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
                     delay_seconds: waited,
                     age_seconds: until(failed.first_failed_at, now).as_secs_f64(),
                     error_type: Some(failed.error.error_type.loggable().into_owned()),
+                    // It is the message's id.
+                    request_id: None,
                 };
                 let function_arn = failed.function_arn;
                 NextStep::Invoke(Box::new(Reinvocation {

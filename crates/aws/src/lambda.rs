@@ -121,6 +121,7 @@ async fn invoke(
         let sqs_message_id = sqs_message_id.clone();
         observer.observe(&Event::UnreadableRecord { sqs_message_id });
     }
+    function.invoked(&context.request_id);
     // The runtime catches panics too, but it logs their text, which may hold payload.
     let processed = AssertUnwindSafe(function.batch_item_failures(readable, deadline)).catch_unwind().await;
     let panicked = |_| failed("the function panicked; SQS delivers the whole batch again");

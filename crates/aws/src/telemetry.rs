@@ -14,13 +14,14 @@ use std::sync::{Mutex, MutexGuard};
 
 use redeliver_core::events::Event;
 use redeliver_core::lock;
+use redeliver_core::log_location::LogLocation;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::Tracer;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::SystemClock;
-use crate::settings::{LogDetail, LogLevel, Logging, Tracing, function_name};
+use crate::settings::{LogDetail, LogLevel, Logging, Tracing, aws_variable, function_name};
 use batch_totals::BatchTotals;
 use invalid_messages::InvalidMessages;
 use log_line::LogLines;
@@ -37,6 +38,8 @@ pub struct JsonLines<C, W> {
     /// `None` if messages without an envelope are valid.
     invalid: Option<Mutex<InvalidMessages>>,
     tracer: Option<Tracer>,
+    /// Where Lambda keeps the lines of this invocation.
+    log_location: Mutex<LogLocation>,
 }
 
 impl JsonLines<SystemClock, std::io::Stdout> {
@@ -45,7 +48,9 @@ impl JsonLines<SystemClock, std::io::Stdout> {
     #[must_use]
     pub fn stdout(default_name: &str, logging: Logging) -> Self {
         let function = function_name().unwrap_or_else(|| default_name.to_owned());
-        Self::new(function, logging, SystemClock, std::io::stdout())
+        let [group, stream] = ["AWS_LAMBDA_LOG_GROUP_NAME", "AWS_LAMBDA_LOG_STREAM_NAME"].map(aws_variable);
+        let log_location = Mutex::new(LogLocation::in_stream(group, stream));
+        Self { log_location, ..Self::new(function, logging, SystemClock, std::io::stdout()) }
     }
 }
 
@@ -54,7 +59,8 @@ impl<C: Clock, W: Write + Send> JsonLines<C, W> {
     pub fn new(function: impl Into<String>, logging: Logging, clock: C, writer: W) -> Self {
         let (function, writer, totals) = (function.into(), Mutex::new(writer), Mutex::default());
         let tracer = logging.tracing.map(|Tracing { continues }| Tracer::new(random_seed, continues));
-        Self { function, logging, clock, writer, totals, tracer, invalid: None }
+        let log_location = Mutex::default();
+        Self { function, logging, clock, writer, totals, tracer, log_location, invalid: None }
     }
 
     /// Names the setting if all messages are invalid by this schema, which is the message-processor's.
@@ -123,6 +129,15 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
 
     fn tracer(&self) -> Option<&Tracer> {
         self.tracer.as_ref()
+    }
+
+    fn invoked(&self, request_id: &str) {
+        let mut location = lock(&self.log_location);
+        *location = std::mem::take(&mut *location).with_request_id(Some(request_id));
+    }
+
+    fn log_location(&self) -> LogLocation {
+        lock(&self.log_location).clone()
     }
 }
 

@@ -178,6 +178,7 @@ impl Arrival {
             message_id,
             sqs_message_id: self.record.sqs_message_id.clone(),
             error_type: reason.as_str(),
+            request_id: failure.delivery.request_id(),
         };
         let case = Some(Case { stage: Some(stage.into()), explanation, failure });
         let verdict = Verdict { code: reason.into(), case };

@@ -9,6 +9,7 @@ use crate::deliver::{NOTICE_DELAY, Outgoing, until};
 use crate::events::Event;
 use crate::failure::{FAILURE, Verdict};
 use crate::limits::{DelaySeconds, VisibilitySeconds};
+use crate::message::attempt_logs::AttemptLogs;
 use crate::message::metadata::{parse_rfc3339, rfc3339};
 use crate::message::{Attribute, OutgoingMessage, ReceiveTimes, ReceivedMessage, Timestamp};
 
@@ -29,8 +30,8 @@ pub fn notice(verdict: Outgoing, times: ReceiveTimes) -> Result<Outgoing, Box<Ou
     match with_handle(&verdict, times.first_received_at) {
         Some(message) => {
             let confirmed = verdict.confirmed.map(|event| match event {
-                Event::GivenUp { message_id, sqs_message_id, error_type } => {
-                    Event::Blocked { message_id, sqs_message_id, error_type }
+                Event::GivenUp { message_id, sqs_message_id, error_type, request_id } => {
+                    Event::Blocked { message_id, sqs_message_id, error_type, request_id }
                 }
                 event => event,
             });
@@ -41,14 +42,18 @@ pub fn notice(verdict: Outgoing, times: ReceiveTimes) -> Result<Outgoing, Box<Ou
 }
 
 fn with_handle(verdict: &Outgoing, since: Timestamp) -> Option<OutgoingMessage> {
-    let mut content = verdict.message.as_ref().ok()?.content().clone();
+    let content = verdict.message.as_ref().ok()?.content();
     let members = content.attributes.get(FAILURE)?.text()?.strip_prefix('{')?;
     let handle = serde_json::to_string(verdict.receipt.handle()).ok()?;
     let since = rfc3339(since);
     let document = format!(r#"{{"receipt_handle":{handle},"waiting_since":"{since}",{members}"#);
-    content.attributes.insert(FAILURE.to_owned(), Attribute::string(document));
-    content.delay = DelaySeconds::saturating(NOTICE_DELAY.as_secs());
-    OutgoingMessage::new(content).ok()
+    let message = |document: &str| {
+        let mut content = content.clone();
+        content.attributes.insert(FAILURE.to_owned(), Attribute::string(document));
+        content.delay = DelaySeconds::saturating(NOTICE_DELAY.as_secs());
+        OutgoingMessage::new(content).ok()
+    };
+    message(&document).or_else(|| message(&AttemptLogs::removed_from(&document)?))
 }
 
 /// A parsed notice.

@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::limits::RetryDelay;
+use crate::log_location::LogLocation;
 
 /// An event in the life of a message or a batch. Serialised as its fields, without its name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,6 +32,9 @@ pub enum Event {
         error_type: String,
         /// `transient`, `permanent`, `snooze` or `not_started`; `held` messages are reported per batch.
         kind: &'static str,
+        /// The request id of the log lines of its call, if it is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
         /// Since the first send.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
@@ -61,6 +65,9 @@ pub enum Event {
         /// and `visibility`, asynchronous invocations).
         #[serde(skip_serializing_if = "Option::is_none")]
         error_type: Option<String>,
+        /// The request id of the log lines of the call that failed, if it is known; with `error_type`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
     },
     /// The retries of these messages are more than 900 s away: they are on the intermediate DLQ again, for the next
     /// hop. A failed asynchronous invocation hops on the retry queue, even for a short delay.
@@ -142,6 +149,9 @@ pub enum Event {
         sqs_message_id: String,
         /// A code of [`Event::DeadLettered`].
         error_type: &'static str,
+        /// The request id of the log lines of its last call, if it is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
     },
     /// A message was given up and stays on its ordered queue, where it blocks its group until a person decides.
     Blocked {
@@ -152,6 +162,9 @@ pub enum Event {
         sqs_message_id: String,
         /// A code of [`Event::DeadLettered`].
         error_type: &'static str,
+        /// The request id of the log lines of its last call, if it is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
     },
     /// A final record is in the final DLQ.
     DeadLettered {
@@ -170,6 +183,9 @@ pub enum Event {
         /// The trace of its last attempt, or else its producer's.
         #[serde(skip_serializing_if = "Option::is_none")]
         trace_id: Option<String>,
+        /// The log lines of its last call, if it is known where they are.
+        #[serde(flatten)]
+        logs: LogLocation,
     },
     /// A message reached the intermediate DLQ by SQS's redrive, not by hand-off: crash, timeout or throttle.
     ArrivedByRedrive {

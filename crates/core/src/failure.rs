@@ -23,6 +23,7 @@ pub(crate) use wire::RawFailure;
 
 use crate::handler::{FailureKind, HandlerError};
 use crate::json::forward_compatible::{OpenEnum, OpenVariants, UnknownMembers};
+use crate::message::attempt_logs::AttemptLogs;
 pub use crate::message::metadata::CameBack;
 use crate::message::metadata::{Metadata, rfc3339};
 use crate::message::origin::Origin;
@@ -349,7 +350,7 @@ impl Document {
 }
 
 /// The facts about a delivery that do not depend on its outcome.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     pub failed_at: Timestamp,
     /// SQS's id of the message on the source queue.
@@ -364,6 +365,8 @@ pub struct Delivery {
     pub origin: Origin,
     /// The span of its call, or of the attempt before it if that is known; only if spans are written.
     pub last_attempt: Option<SpanContext>,
+    /// The log lines of its call, if there was one and it is known where they are.
+    pub last_attempt_logs: Option<AttemptLogs>,
 }
 
 impl Delivery {
@@ -383,7 +386,14 @@ impl Delivery {
             came_back,
             origin,
             last_attempt: came_back.and_then(|came_back| came_back.last_attempt),
+            last_attempt_logs: None,
         }
+    }
+
+    /// The request id of the log lines of its call, if it is known.
+    #[must_use]
+    pub fn request_id(&self) -> Option<String> {
+        self.last_attempt_logs.as_ref()?.location().request_id().map(str::to_owned)
     }
 
     /// Time of the failure; never later than `now`, since clocks differ.

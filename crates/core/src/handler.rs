@@ -5,10 +5,13 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
+use crate::lock;
+pub use crate::log_location::LogLocation;
 pub use crate::message::Form;
 use crate::message::envelope::skim;
 use crate::message::{Attributes, ReceivedMessage, Timestamp};
@@ -51,6 +54,8 @@ pub struct Invocation<'a> {
     pub end: Timestamp,
     /// The span of this call, if spans are written; see [`Self::trace_context`].
     pub trace: Option<&'a TraceContext>,
+    /// For a handler that knows where the log lines of this call are.
+    pub logs: Option<&'a CallLogs>,
 }
 
 impl Invocation<'_> {
@@ -59,6 +64,35 @@ impl Invocation<'_> {
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
         self.trace.cloned().or_else(|| TraceContext::of_message(self.message, self.record))
+    }
+}
+
+/// The location of the lines of a call: the message-processor's own, until the handler knows better.
+#[derive(Clone, Debug, Default)]
+pub struct CallLogs(Arc<Mutex<LogLocation>>);
+
+impl CallLogs {
+    /// Logs in this location.
+    #[must_use]
+    pub fn new(location: LogLocation) -> Self {
+        Self(Arc::new(Mutex::new(location)))
+    }
+
+    /// Replaces the request id: the lines are in the same log stream.
+    pub fn set_request_id(&self, request_id: Option<&str>) {
+        let mut location = lock(&self.0);
+        *location = std::mem::take(&mut *location).with_request_id(request_id);
+    }
+
+    /// Replaces the location.
+    pub fn set(&self, location: LogLocation) {
+        *lock(&self.0) = location;
+    }
+
+    /// The location as far as it is known by now.
+    #[must_use]
+    pub fn location(&self) -> LogLocation {
+        lock(&self.0).clone()
     }
 }
 

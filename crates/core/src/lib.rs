@@ -33,6 +33,7 @@ pub mod handler;
 pub mod json;
 pub mod limits;
 mod lock;
+pub mod log_location;
 pub mod message;
 pub mod notices;
 pub mod policy;

@@ -1,6 +1,7 @@
 //! Messages as SQS sees them, before their content is parsed.
 
 pub mod all_invalid;
+pub mod attempt_logs;
 pub mod envelope;
 pub mod folding;
 mod form;

@@ -11,6 +11,7 @@ use thiserror::Error;
 use crate::events::Event;
 pub use crate::fault::{EntryError, EntryOutcome, Fault};
 use crate::limits::VisibilitySeconds;
+use crate::log_location::LogLocation;
 use crate::message::packing::Batch;
 use crate::message::{Confirmed, Receipt, ReceivedMessage, Timestamp};
 use crate::trace::Tracer;
@@ -35,6 +36,14 @@ pub trait Observer: Send + Sync {
     /// The recorder of spans, if spans are written.
     fn tracer(&self) -> Option<&Tracer> {
         None
+    }
+    /// Begins an invocation of the process, with Lambda's request id.
+    fn invoked(&self, request_id: &str) {
+        let _ = request_id;
+    }
+    /// The log lines that the process writes in this invocation; empty outside Lambda.
+    fn log_location(&self) -> LogLocation {
+        LogLocation::default()
     }
 }
 
@@ -270,6 +279,11 @@ pub trait Function: Send + Sync {
         None
     }
 
+    /// Begins an invocation, with Lambda's request id.
+    fn invoked(&self, request_id: &str) {
+        let _ = request_id;
+    }
+
     /// [`Self::process`] with the answer for an event source mapping: `batchItemFailures`, the SQS message ids of the
     /// unconfirmed records.
     fn batch_item_failures(
@@ -323,6 +337,10 @@ impl<F: Function> Function for Arc<F> {
     fn tracer(&self) -> Option<&Tracer> {
         (**self).tracer()
     }
+
+    fn invoked(&self, request_id: &str) {
+        (**self).invoked(request_id);
+    }
 }
 
 impl<T: AsyncInvoker> AsyncInvoker for &T {
@@ -351,6 +369,14 @@ impl<P: Deref<Target: Observer> + Send + Sync> Observer for P {
 
     fn tracer(&self) -> Option<&Tracer> {
         (**self).tracer()
+    }
+
+    fn invoked(&self, request_id: &str) {
+        (**self).invoked(request_id);
+    }
+
+    fn log_location(&self) -> LogLocation {
+        (**self).log_location()
     }
 }
 

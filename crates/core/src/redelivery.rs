@@ -82,7 +82,8 @@ impl Routes {
     }
 
     fn resend(&mut self, failed: FailedMessage, retry: Resend, now: Timestamp) {
-        let FailedMessage { accepted, error_type, span, .. } = failed;
+        let FailedMessage { accepted, hand_off, error_type, span, .. } = failed;
+        let request_id = hand_off.delivery.request_id().filter(|_| error_type.is_some());
         // A message may be held a hundred times, and the message-processor reports the holds of each batch.
         let scheduled = (retry.spends != Budget::Hold).then(|| Event::RetryScheduled {
             message_id: accepted.metadata().message_id_text.clone(),
@@ -91,6 +92,7 @@ impl Routes {
             delay_seconds: retry.waited,
             age_seconds: until(retry.first_sent, now).as_secs_f64(),
             error_type,
+            request_id,
         });
         let resend = accepted.into_arrival().rewritten(retry.rewritten).pass_on(retry.delay, scheduled);
         self.resends.push(resend.within(span));

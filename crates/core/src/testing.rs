@@ -6,6 +6,8 @@ use proptest::sample::{select, subsequence};
 
 use crate::failure::Delivery;
 use crate::limits::MESSAGE_BYTES_MAX;
+use crate::log_location::LogLocation;
+use crate::message::attempt_logs::AttemptLogs;
 use crate::message::origin::Origin;
 use crate::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp, attributes_size};
 
@@ -94,6 +96,7 @@ pub(crate) fn at(second: i64) -> Timestamp {
 pub(crate) fn delivery() -> Delivery {
     Delivery {
         last_attempt: None,
+        last_attempt_logs: None,
         failed_at: at(5),
         source_message_id: "m".to_owned(),
         source_queue_arn: SOURCE_ARN.to_owned(),
@@ -101,6 +104,14 @@ pub(crate) fn delivery() -> Delivery {
         came_back: None,
         origin: Origin::Unknown,
     }
+}
+
+/// The log lines of a call in a function with redeliver's layer, from second 3 to second 4.
+pub(crate) fn attempt_logs() -> AttemptLogs {
+    let stream = "2026/07/25/orders[$LATEST]0123456789abcdef0123456789abcdef".to_owned();
+    let location = LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some(stream));
+    let location = location.with_request_id(Some("0191f3a2-7b1c-7d3e-8f00-0123456789ab"));
+    AttemptLogs::new(location, at(3), at(4)).unwrap()
 }
 
 /// A message on the intermediate DLQ, sent a minute before second 0; moved from this queue, if given.

@@ -189,6 +189,7 @@ impl Explained {
             error_type: reason.loggable(),
             retry_attempt: record.attempts.unwrap_or(0),
             age_seconds: until(self.first_sent, now).as_secs_f64(),
+            logs: record.last_attempt_logs.as_ref().map(|logs| logs.location().clone()).unwrap_or_default(),
         }
     }
 }
@@ -232,6 +233,7 @@ fn explain(
         source_queue_arn,
         sqs_message_id: delivery.source_message_id,
         last_attempt_traceparent: last_attempt.map(|span| span.traceparent()),
+        last_attempt_logs: delivery.last_attempt_logs,
         fingerprint: fingerprint(code.as_str(), &error_type, &message),
         folded_attributes: Default::default(),
         cause: Cause { error_type, message, function, unverified },

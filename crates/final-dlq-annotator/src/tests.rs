@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
+use redeliver_core::log_location::LogLocation;
 use redeliver_core::message::{Attribute, Attributes, Content};
 use serde_json::{Value, json};
 

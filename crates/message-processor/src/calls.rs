@@ -13,7 +13,8 @@ use redeliver_core::decide::immediate_retries;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::failure::{HandOff, NOT_STARTED, Stage};
-use redeliver_core::handler::{FailureKind, Handler, HandlerError, Invocation};
+use redeliver_core::handler::{CallLogs, FailureKind, Handler, HandlerError, Invocation};
+use redeliver_core::message::attempt_logs::AttemptLogs;
 use redeliver_core::message::{Confirmed, Timestamp};
 use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::SpanContext;
@@ -29,7 +30,20 @@ const CUT_OFF: Duration = Duration::from_millis(100);
 /// Interval between checks of a breaker that another batch keeps waiting.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
+/// What a call leaves behind beside its outcome.
+#[derive(Clone, Copy)]
+struct Reports<'a> {
+    logs: &'a CallLogs,
+    traced: Option<Traced<'a>>,
+}
+
 impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
+    /// Where the log lines of each call are: those of this invocation, until the handler names others.
+    pub(super) fn call_logs(&self, calls: usize) -> Vec<CallLogs> {
+        let own = self.observer.log_location();
+        (0..calls).map(|_| CallLogs::new(own.clone())).collect()
+    }
+
     /// Calls the handler for every message, `max_concurrency` at a time, as far as the circuit breaker permits. A
     /// failing, panicking or hanging call does not affect the others. At `end` running calls are cut off as `Timeout`,
     /// and no more are started: a handler that blocks its thread cannot be cut off, but it must not use up the time of
@@ -38,6 +52,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         &self,
         end: Timestamp,
         accepted: &[Accepted],
+        logs: &[CallLogs],
         spans: Option<&Spans<'_>>,
     ) -> Vec<Call> {
         // A loop of its own, since `buffer_unordered` does not say which calls had started when time ran out.
@@ -45,7 +60,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let start = |Turn { index, permitted }| async move {
             let started = clock.now();
             let traced = spans.map(|spans| spans.of(index));
-            let outcome = self.call(&accepted[index], permitted, end, traced).await;
+            let reports = Reports { logs: &logs[index], traced };
+            let outcome = self.call(&accepted[index], permitted, end, reports).await;
             let seconds = until(started, clock.now()).as_secs_f64();
             let was_called = !matches!(outcome, Outcome::NotStarted);
             (index, Call { outcome, started: was_called.then_some(started), seconds })
@@ -122,6 +138,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         &self,
         accepted: Accepted,
         call: &Call,
+        logs: &CallLogs,
         span: Option<SpanContext>,
         now: Timestamp,
     ) -> Result<(Confirmed, Event), Box<FailedMessage>> {
@@ -153,6 +170,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         if let Outcome::Failure(_) | Outcome::Trouble(_) | Outcome::Held { error: Some(_), .. } = call.outcome
         {
             hand_off.error = hand_off.error.of_function(self.handler.function());
+            let ended = |started| AttemptLogs::new(logs.location(), started, started + call.duration());
+            hand_off.delivery.last_attempt_logs = call.started.and_then(ended);
         }
         hand_off.delivery.last_attempt = span.or(hand_off.delivery.last_attempt);
         let (stage, error_type) = (Stage::MessageProcessor, Some(error_type));
@@ -166,7 +185,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         accepted: &Accepted,
         permitted: Permitted<'_, H, Q, C, O>,
         end: Timestamp,
-        traced: Option<Traced<'_>>,
+        reports: Reports<'_>,
     ) -> Outcome {
         let end = end - CUT_OFF;
         // A call started too late would be cut off at once, and spend an attempt for nothing.
@@ -174,7 +193,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             permitted.give_back();
             return Outcome::NotStarted;
         }
-        let mut outcome = self.guarded(accepted, permitted, end, traced).await;
+        let mut outcome = self.guarded(accepted, permitted, end, reports).await;
         // For this delivery only: an immediate retry is not written to the message, and spends nothing.
         let mut made = 0;
         loop {
@@ -195,16 +214,19 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 error_type: error.error_type.loggable().into_owned(),
             });
             made += 1;
+            let logs = reports.logs.location();
             let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();
-            let call = self.guarded(accepted, permitted, end, traced).fuse();
+            let call = self.guarded(accepted, permitted, end, reports).fuse();
             pin_mut!(time_is_up, call);
-            select_biased! {
-                newer = call => match newer {
-                    Outcome::NotStarted => return outcome,
-                    newer => outcome = newer,
-                },
-                () = time_is_up => return outcome,
+            let newer = select_biased! {
+                newer = call => newer,
+                () = time_is_up => Outcome::NotStarted,
+            };
+            if matches!(newer, Outcome::NotStarted) {
+                reports.logs.set(logs);
+                return outcome;
             }
+            outcome = newer;
         }
     }
 
@@ -215,12 +237,13 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         accepted: &Accepted,
         permitted: Permitted<'_, H, Q, C, O>,
         end: Timestamp,
-        traced: Option<Traced<'_>>,
+        Reports { logs, traced }: Reports<'_>,
     ) -> Outcome {
         let span = traced.map(|traced| traced.call(&self.handler, &self.clock, permitted.is_probe()));
         let message = accepted.message(self.on_failure.retries_made(accepted));
         let trace = span.as_ref().map(|span| &span.context);
-        let invocation = Invocation { message: &message, record: accepted.record(), end, trace };
+        let invocation =
+            Invocation { message: &message, record: accepted.record(), end, trace, logs: Some(logs) };
         let call = AssertUnwindSafe(async { self.handler.invoke(invocation).await });
         let met = call.catch_unwind().await;
         let met = met.unwrap_or_else(|_| Err(HandlerError::transient("Panic", "the handler panicked")));

@@ -47,7 +47,9 @@ use spans::Spans;
 
 pub use breaker::SharedBreaker;
 pub use on_aws::{Command, NAME, run, run_around, run_with_target};
-pub use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerError, Invocation, Message};
+pub use redeliver_core::handler::{
+    CallLogs, ErrorType, FailureKind, Form, Handler, HandlerError, Invocation, LogLocation, Message,
+};
 pub use redeliver_core::message::{ReceivedMessage, Timestamp};
 pub use redeliver_core::strategy::OnFailure;
 pub use redeliver_core::trace::{AttributeValue, CallSpan, SpanKind};
@@ -98,7 +100,8 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         let calls_end = keep_free(SEND_RESERVE, now, deadline);
         self.learn(&accepted, now);
         let spans = Spans::begin(self, &accepted, now);
-        let calls = self.call_all(calls_end, &accepted, spans.as_ref()).await;
+        let logs = self.call_logs(accepted.len());
+        let calls = self.call_all(calls_end, &accepted, &logs, spans.as_ref()).await;
 
         let now = self.clock.now();
         let mut events = Vec::from_iter(self.held(&accepted, &calls));
@@ -108,7 +111,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         }
         for (index, (message, call)) in accepted.into_iter().zip(calls).enumerate() {
             let span = spans.as_ref().and_then(|spans| spans.attempt(index, &call));
-            match self.answered(message, &call, span, now) {
+            match self.answered(message, &call, &logs[index], span, now) {
                 Ok((confirmed, processed)) => {
                     done.push(confirmed);
                     events.push(processed);
@@ -129,6 +132,10 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
 
     fn tracer(&self) -> Option<&Tracer> {
         self.observer.tracer()
+    }
+
+    fn invoked(&self, request_id: &str) {
+        self.observer.invoked(request_id);
     }
 }
 

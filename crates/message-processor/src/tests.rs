@@ -62,6 +62,7 @@ impl Setup {
             clock: world.clock.clone(),
             steps: BTreeMap::new(),
             function: None,
+            has_request_ids: false,
             calls: Arc::default(),
             traces: Arc::default(),
             span: CallSpan::default(),
@@ -210,6 +211,8 @@ struct Scripted {
     clock: VirtualClock,
     steps: BTreeMap<String, Step>,
     function: Option<&'static str>,
+    /// True if each call has a request id of its own, `call-1` and so on.
+    has_request_ids: bool,
     calls: Arc<Mutex<Vec<Seen>>>,
     /// The `traceparent` of each call.
     traces: Arc<Mutex<Vec<Option<String>>>>,
@@ -237,6 +240,10 @@ impl Handler for Scripted {
 
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
         self.traces.lock().unwrap().push(invocation.trace.map(TraceContext::traceparent));
+        if self.has_request_ids {
+            let call = self.calls().len() + 1;
+            invocation.logs.unwrap().set_request_id(Some(&format!("call-{call}")));
+        }
         self.handle(invocation.message)
     }
 

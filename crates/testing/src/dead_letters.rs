@@ -3,6 +3,8 @@
 use redeliver_core::failure::Stage;
 use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
 use redeliver_core::failure::reason::Code;
+use redeliver_core::log_location::LogLocation;
+use redeliver_core::message::attempt_logs::AttemptLogs;
 use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp};
 
 use crate::functions;
@@ -42,11 +44,19 @@ pub fn notice(group: &str, number: u32) -> ReceivedMessage {
     ReceivedMessage { message_group_id: Some(group.to_owned()), ..received(&body, attributes, number) }
 }
 
+/// The log lines of a call with a request id, from the first to the second second.
+pub fn attempt_logs() -> Option<AttemptLogs> {
+    let stream = "2026/07/25/[$LATEST]0123456789abcdef".to_owned();
+    let location = LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some(stream));
+    AttemptLogs::new(location.with_request_id(Some("7b1c7d3e-0191")), at(1), at(2))
+}
+
 /// A final record as the annotator writes it.
 pub fn annotated(body: &str, code: &str, details: &str, number: u32) -> ReceivedMessage {
     let reason = Code::read(code).and_then(|code| code.known()).expect("one of our codes");
     let record = DeadLetter {
         last_attempt_traceparent: None,
+        last_attempt_logs: None,
         stage: Stage::FailedMessageProcessor.into(),
         cause: Cause {
             error_type: "HttpStatus.503".to_owned(),

@@ -11,6 +11,7 @@ use redeliver_core::events::Event;
 use redeliver_core::failure::annotation::DEAD_LETTER_SCHEMA;
 use redeliver_core::failure::{FAILURE_SCHEMA, HandOff, Stage};
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::log_location::LogLocation;
 use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::schema::{MESSAGE_SCHEMA, MessageSchema, Rewritten};
@@ -136,8 +137,13 @@ impl World {
     pub fn new() -> Self {
         let clock = VirtualClock::new(start());
         let sqs = EmbeddedSqs::new(clock.clone(), 1);
-        let seen =
-            Recorder { clock: clock.clone(), events: Arc::default(), flushed: Arc::default(), tracer: None };
+        let seen = Recorder {
+            clock: clock.clone(),
+            events: Arc::default(),
+            flushed: Arc::default(),
+            tracer: None,
+            log_location: LogLocation::default(),
+        };
         Self { clock, sqs, seen }
     }
 
@@ -187,6 +193,8 @@ pub struct Recorder {
     flushed: Arc<AtomicUsize>,
     /// Set if spans are written.
     pub tracer: Option<Arc<Tracer>>,
+    /// The log lines of the invocation.
+    pub log_location: LogLocation,
 }
 
 impl Observer for Recorder {
@@ -200,6 +208,10 @@ impl Observer for Recorder {
 
     fn tracer(&self) -> Option<&Tracer> {
         self.tracer.as_deref()
+    }
+
+    fn log_location(&self) -> LogLocation {
+        self.log_location.clone()
     }
 }
 

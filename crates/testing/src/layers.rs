@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_module_of_core_imports_only_from_floors_below() {
         let floors = [
-            "limits fault span_context function_arn lock yield_now",
+            "limits fault span_context log_location function_arn lock yield_now",
             "events truncate",
             "json",
             "message",

@@ -194,6 +194,7 @@ fn annotation() -> Annotation {
         details: "x".repeat(1000),
         record: DeadLetter {
             last_attempt_traceparent: None,
+            last_attempt_logs: None,
             stage: Stage::FailedMessageProcessor.into(),
             cause: Cause { error_type: "E".to_owned(), message: "\u{1}".repeat(10_000), ..Cause::default() },
             attempts: None,

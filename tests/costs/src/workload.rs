@@ -120,6 +120,7 @@ impl Workload {
     fn record(&self, body: String) -> ReceivedMessage {
         let delivery = Delivery {
             last_attempt: None,
+            last_attempt_logs: None,
             failed_at: self.now,
             source_message_id: "f5b9a7f4-6a0b-4a26-9a0f-2f4f3f2c1d00".to_owned(),
             source_queue_arn: "arn:aws:sqs:eu-central-1:123456789012:orders".to_owned(),

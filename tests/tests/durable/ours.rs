@@ -55,6 +55,7 @@ pub(crate) fn retry(policy: &Policy, body: &str, error: &HandlerError) -> Result
 fn delivery() -> Delivery {
     Delivery {
         last_attempt: None,
+        last_attempt_logs: None,
         failed_at: parse_rfc3339(NOW).unwrap(),
         source_message_id: "m".to_owned(),
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),

@@ -182,6 +182,7 @@ fn texts() -> [String; 4] {
 fn hand_offs() -> Vec<HandOff> {
     let delivery = Delivery {
         last_attempt: None,
+        last_attempt_logs: None,
         failed_at: parse_rfc3339("2026-07-25T17:20:05Z").unwrap(),
         source_message_id: "5fea7756-0ea4-451a-a703-a558b933e274".to_owned(),
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
@@ -242,6 +243,7 @@ fn every_dead_letter_that_the_code_writes_is_valid() {
                 details: text.clone(),
                 record: DeadLetter {
                     last_attempt_traceparent: None,
+                    last_attempt_logs: None,
                     stage: stage.into(),
                     cause: Cause {
                         error_type: text.clone(),

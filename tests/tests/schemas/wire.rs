@@ -9,6 +9,8 @@ use redeliver_core::failure::{
 };
 use redeliver_core::handler::HandlerError;
 use redeliver_core::json::forward_compatible::UnknownMembers;
+use redeliver_core::log_location::LogLocation;
+use redeliver_core::message::attempt_logs::AttemptLogs;
 use redeliver_core::message::metadata::{Holds, Metadata, PastFailure};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::{Attribute, Attributes, Timestamp};
@@ -46,6 +48,7 @@ fn at(seconds: i64) -> Timestamp {
 fn delivery(came_back: Option<CameBack>) -> Delivery {
     Delivery {
         last_attempt: None,
+        last_attempt_logs: None,
         failed_at: at(5),
         source_message_id: "5fea7756-0ea4-451a-a703-a558b933e274".to_owned(),
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
@@ -53,6 +56,13 @@ fn delivery(came_back: Option<CameBack>) -> Delivery {
         came_back,
         origin: Origin::Unknown,
     }
+}
+
+fn attempt_logs() -> Option<AttemptLogs> {
+    let stream = "2026/07/25/orders[$LATEST]0123456789abcdef0123456789abcdef".to_owned();
+    let location = LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some(stream));
+    let location = location.with_request_id(Some("0191f3a2-7b1c-4d3e-8f00-0123456789ab"));
+    AttemptLogs::new(location, at(1), at(4))
 }
 
 fn busy() -> HandlerError {
@@ -133,6 +143,7 @@ fn verdicts() -> Vec<(String, Verdict)> {
 fn dead_letter(known: bool) -> DeadLetter {
     DeadLetter {
         last_attempt_traceparent: None,
+        last_attempt_logs: None,
         stage: if known { Stage::FailedMessageProcessor } else { Stage::FinalDlqAnnotator }.into(),
         cause: Cause {
             error_type: "HttpStatus.503".to_owned(),
@@ -223,6 +234,11 @@ fn documents() -> Vec<(String, String, Meaning)> {
         let written = text(&hand_off.attach_to(&none, 100, None).attributes, FAILURE);
         all.push((name.to_owned(), written, Meaning::Failure(Box::new(Document::HandOff(hand_off)))));
     }
+    let logged = Delivery { last_attempt_logs: attempt_logs(), ..delivery(None) };
+    let logged = HandOff::of_handler(&busy(), logged);
+    let written = text(&logged.attach_to(&none, 100, None).attributes, FAILURE);
+    let name = "hand-off-with-log-lines".to_owned();
+    all.push((name, written, Meaning::Failure(Box::new(Document::HandOff(logged)))));
     let (_, hand_off) = hand_offs().remove(0);
     let hop = Hop { hand_off, due_at: at(7205) };
     for (name, producer) in [("hop", &none), ("hop-with-folded-attributes", &ten)] {
@@ -240,7 +256,9 @@ fn documents() -> Vec<(String, String, Meaning)> {
     let held = DeadLetter { held_seconds: Some(1350), redrive_count: Some(2), ..dead_letter(true) };
     let mut of_function = dead_letter(true);
     of_function.cause.function = Some("orders:7".to_owned());
+    let logged = DeadLetter { last_attempt_logs: attempt_logs(), ..dead_letter(true) };
     for (name, written, producer) in [
+        ("dead-letter-with-log-lines", logged, &none),
         ("dead-letter-of-a-function", of_function, &none),
         ("dead-letter", dead_letter(true), &none),
         ("dead-letter-unverified", dead_letter(false), &none),

@@ -18,6 +18,7 @@ fn what_failed_is_invoked_again_with_its_payload_in_the_envelope() {
             delay_seconds,
             age_seconds,
             error_type,
+            request_id: None,
         },
     ] = &setup.world.seen.events()[..]
     else {

@@ -7,10 +7,16 @@ use super::*;
 
 /// Records the messages it gets, and fails those with the body `fails`.
 #[derive(Default)]
-struct Noting(Mutex<Vec<String>>);
+struct Noting(Mutex<Vec<String>>, Mutex<u32>);
 
 impl Function for Noting {
+    fn invoked(&self, request_id: &str) {
+        assert_eq!(request_id, "request-1");
+        *self.1.lock().unwrap() += 1;
+    }
+
     async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        assert_eq!(*self.1.lock().unwrap(), 1, "its log lines have the request id of the invocation");
         self.0.lock().unwrap().extend(records.iter().map(|record| record.sqs_message_id.clone()));
         let done = records.into_iter().filter(|record| record.body != "fails");
         done.map(|record| record.into_receipt().confirm()).collect()
@@ -20,6 +26,7 @@ impl Function for Noting {
 fn context(deadline: u64) -> Context {
     let mut context = Context::default();
     context.deadline = deadline;
+    "request-1".clone_into(&mut context.request_id);
     context
 }
 

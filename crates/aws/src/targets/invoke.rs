@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_lambda::operation::invoke::InvokeError;
+use aws_sdk_lambda::operation::{RequestId as _, invoke::InvokeError};
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redeliver_core::function_arn::version_of;
-use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Invocation, Message};
+use redeliver_core::handler::{CallLogs, ErrorType, Form, Handler, HandlerError, Invocation, Message};
 use redeliver_core::json::value;
+use redeliver_core::log_location::LogLocation;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Fault};
 use redeliver_core::trace::{CallSpan, SpanKind, TraceContext, XRAY_TRACE_ID};
@@ -72,6 +73,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
         message: &Message<'_>,
         group: Option<&str>,
         trace: Option<TraceContext>,
+        logs: Option<&CallLogs>,
     ) -> Result<(), HandlerError> {
         let tenant_id = self.modes.tenant_isolation.then(|| tenant_id(group)).transpose()?;
         settle_connections().await;
@@ -99,6 +101,10 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
         match answer.function_error {
             None => Ok(()),
             Some(_) => {
+                if let Some(logs) = logs {
+                    // Its log group is the function's own choice.
+                    logs.set(LogLocation::default().with_request_id(answer.request_id()));
+                }
                 let error = function_error(answer.payload.as_ref().map_or(&[], Blob::as_ref));
                 let function = answer.executed_version.and_then(|version| version_of(&self.arn, &version));
                 Err(HandlerError { function, ..error })
@@ -120,12 +126,12 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
     }
 
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        self.call(message, None, None).await
+        self.call(message, None, None, None).await
     }
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         let group = invocation.record.message_group_id.as_deref();
-        self.call(invocation.message, group, invocation.trace_context()).await
+        self.call(invocation.message, group, invocation.trace_context(), invocation.logs).await
     }
 }
 

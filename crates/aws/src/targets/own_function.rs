@@ -29,12 +29,13 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::sync::Mutex;
 
-use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
+use redeliver_core::handler::{CallLogs, FailureKind, Handler, HandlerError, Invocation, Message};
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::yield_now;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 pub use answer::Answer;
 use answer::{outcome, outcomes, returned};
@@ -110,15 +111,16 @@ pub struct Event<'a> {
     pub trace_id: Option<&'a str>,
     /// The client context as JSON.
     pub client_context: Option<&'a str>,
-    /// Lambda's request id of an event that is passed on; `None` for a new id.
-    pub request_id: Option<&'a str>,
+    /// The request id that the handler's context has.
+    pub request_id: String,
     /// The deadline.
     pub end: Timestamp,
 }
 
 impl Event<'_> {
     fn new(json: String, end: Timestamp) -> Self {
-        Self { json, trace_id: None, client_context: None, request_id: None, end }
+        let request_id = Uuid::new_v4().to_string();
+        Self { json, trace_id: None, client_context: None, request_id, end }
     }
 }
 
@@ -129,6 +131,7 @@ struct Waiting {
     end: Timestamp,
     sqs_message_id: String,
     record: String,
+    logs: Option<CallLogs>,
     answer: oneshot::Sender<Result<(), HandlerError>>,
 }
 
@@ -185,7 +188,7 @@ impl<R: Runtime> OwnFunction<R> {
             client_context: client_context.as_deref(),
             ..Event::new(event::event([&*event::record(invocation)]), invocation.end)
         };
-        let answer = self.runtime.call(event).await?;
+        let answer = self.call_runtime(event, invocation.logs).await?;
         outcome(&answer, &invocation.record.sqs_message_id)
     }
 
@@ -194,10 +197,11 @@ impl<R: Runtime> OwnFunction<R> {
         let (answer, answered) = oneshot::channel();
         let sqs_message_id = invocation.record.sqs_message_id.clone();
         let (record, end) = (event::record(invocation), invocation.end);
+        let logs = invocation.logs.cloned();
         let is_first = {
             let mut together = lock(&self.together);
             let is_first = !together.iter().any(|waiting| waiting.end == end);
-            together.push(Waiting { end, sqs_message_id, record, answer });
+            together.push(Waiting { end, sqs_message_id, record, logs, answer });
             is_first
         };
         if is_first {
@@ -212,10 +216,27 @@ impl<R: Runtime> OwnFunction<R> {
         answered.await.unwrap_or_else(|_| Err(broken_off()))
     }
 
+    /// Calls the handler, whose log lines have the request id of its own invocation, in the log stream of ours.
+    async fn call_runtime<'a>(
+        &self,
+        event: Event<'_>,
+        logs: impl IntoIterator<Item = &'a CallLogs> + Clone,
+    ) -> Result<Answer, HandlerError> {
+        let set = |id: Option<&str>| logs.clone().into_iter().for_each(|logs| logs.set_request_id(id));
+        set(Some(&event.request_id));
+        let answer = self.runtime.call(event).await;
+        // It could not be started, so no line has the id.
+        if answer.as_ref().is_err_and(|error| matches!(error.kind, FailureKind::Unavailable(_))) {
+            set(None);
+        }
+        answer
+    }
+
     async fn call_all(&self, records: Vec<Waiting>, end: Timestamp) {
         let event = event::event(records.iter().map(|waiting| &*waiting.record));
         let ids: Vec<_> = records.iter().map(|waiting| &*waiting.sqs_message_id).collect();
-        let outcomes = match self.runtime.call(Event::new(event, end)).await {
+        let logs = records.iter().filter_map(|waiting| waiting.logs.as_ref());
+        let outcomes = match self.call_runtime(Event::new(event, end), logs).await {
             Ok(answer) => outcomes(&answer, &ids),
             Err(error) => ids.iter().map(|_| Err(error.clone())).collect(),
         };
@@ -268,7 +289,7 @@ impl Guest for OwnFunction {
         let client_context = client_context.and_then(|context| serde_json::to_string(context).ok());
         let event = Event {
             client_context: client_context.as_deref(),
-            request_id: Some(&context.request_id),
+            request_id: context.request_id.clone(),
             ..Event::new(event.to_owned(), end)
         };
         let answered = self.runtime.call(event).await;

@@ -6,14 +6,26 @@ use redeliver_core::trace::SpanContext;
 use super::log_line::{Directive, LogLines, VALUES_MAX};
 use super::metrics::{Measure, Measured, Metric, Number, Observed};
 
+/// Request ids in one line, as many as a batch of SQS has messages.
+const REQUEST_IDS_MAX: usize = 10;
+
 /// Counts and measurements since the last line of a batch.
 #[derive(Debug, Default)]
 pub(super) struct BatchTotals {
     /// One for each metric and value of its dimension.
     counts: Vec<Count>,
     values: Vec<(Metric, Vec<Number>)>,
-    /// The number of failed messages by error type.
-    failures: Vec<(String, u32)>,
+    /// The failed messages by error type.
+    failures: Vec<Failures>,
+}
+
+/// The failed messages with one error type.
+#[derive(Debug)]
+pub(super) struct Failures {
+    pub(super) error_type: String,
+    pub(super) count: u32,
+    /// The request ids of their log lines, each once, at most [`REQUEST_IDS_MAX`].
+    pub(super) request_ids: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -21,6 +33,17 @@ struct Count {
     metric: Metric,
     by: Option<&'static str>,
     count: u32,
+}
+
+impl Failures {
+    fn add(&mut self, request_id: Option<&str>) {
+        self.count = self.count.saturating_add(1);
+        if let Some(id) = request_id.filter(|id| !self.request_ids.iter().any(|known| known == id))
+            && self.request_ids.len() < REQUEST_IDS_MAX
+        {
+            self.request_ids.push(id.to_owned());
+        }
+    }
 }
 
 impl BatchTotals {
@@ -34,11 +57,14 @@ impl BatchTotals {
                 _ => self.measured(*metric, *value),
             }
         }
-        if let Some(error_type) = failure(event) {
-            match self.failures.iter_mut().find(|(name, _)| name == error_type) {
-                Some((_, count)) => *count = count.saturating_add(1),
-                None => self.failures.push((error_type.to_owned(), 1)),
-            }
+        if let Some((error_type, request_id)) = failure(event) {
+            let known = self.failures.iter().position(|failures| failures.error_type == error_type);
+            let index = known.unwrap_or_else(|| {
+                let error_type = error_type.to_owned();
+                self.failures.push(Failures { error_type, count: 0, request_ids: Vec::new() });
+                self.failures.len() - 1
+            });
+            self.failures[index].add(request_id);
         }
     }
 
@@ -74,7 +100,7 @@ impl BatchTotals {
                     line.values.push((*metric, some));
                 }
             }
-            line.failure = failures.get(number).map(|(name, count)| (name.as_str(), *count));
+            line.failure = failures.get(number);
             if line.is_empty() {
                 return;
             }
@@ -90,7 +116,7 @@ pub(super) struct BatchLine<'a> {
     pub(super) values: Vec<(Metric, &'a [Number])>,
     /// Dimensions of counters, with their values.
     pub(super) by: Vec<(Metric, &'static str, &'static str)>,
-    pub(super) failure: Option<(&'a str, u32)>,
+    pub(super) failure: Option<&'a Failures>,
     pub(super) trace_id: Option<&'a str>,
 }
 
@@ -117,11 +143,13 @@ impl BatchLine<'_> {
     }
 }
 
-/// The error of a message that failed.
-fn failure(event: &Event) -> Option<&str> {
+/// The error of a message that failed, and the request id of its log lines.
+fn failure(event: &Event) -> Option<(&str, Option<&str>)> {
     match event {
-        Event::HandedOff { error_type, .. } => Some(error_type),
-        Event::RetryScheduled { error_type, .. } => error_type.as_deref(),
+        Event::HandedOff { error_type, request_id, .. } => Some((error_type, request_id.as_deref())),
+        Event::RetryScheduled { error_type, request_id, .. } => {
+            Some((error_type.as_deref()?, request_id.as_deref()))
+        }
         _ => None,
     }
 }

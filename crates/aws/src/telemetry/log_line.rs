@@ -6,7 +6,7 @@ use redeliver_core::message::Timestamp;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use super::batch_totals::BatchLine;
+use super::batch_totals::{BatchLine, Failures};
 use super::invalid_messages::AllInvalid;
 use super::metrics::{FUNCTION, Measure, Measured, Metric, NAMESPACE, Observed};
 
@@ -103,9 +103,12 @@ impl Serialize for BatchLine<'_> {
         for (_, dimension, value) in &self.by {
             fields.serialize_entry(dimension, value)?;
         }
-        if let Some((error_type, failures)) = self.failure {
+        if let Some(Failures { error_type, count, request_ids }) = self.failure {
             fields.serialize_entry("error_type", error_type)?;
-            fields.serialize_entry("failures", &failures)?;
+            fields.serialize_entry("failures", count)?;
+            if !request_ids.is_empty() {
+                fields.serialize_entry("request_ids", request_ids)?;
+            }
         }
         if let Some(trace_id) = self.trace_id {
             fields.serialize_entry("trace_id", trace_id)?;

@@ -111,6 +111,7 @@ fn handed_off(error_type: &ErrorType) -> Event {
         error_type: error_type.loggable().into_owned(),
         kind: "transient",
         age_seconds: 61.500_4,
+        request_id: None,
     }
 }
 
@@ -127,6 +128,7 @@ fn retry_scheduled(retry_attempt: u32) -> Event {
         delay_seconds: RetryDelay::SHORT_MAX,
         age_seconds: 61.500_4,
         error_type: None,
+        request_id: None,
     }
 }
 
@@ -145,12 +147,17 @@ fn retried_immediately() -> Event {
 
 fn given_up(message_id: Option<String>) -> Event {
     let error_type = "INVALID_MESSAGE_FORMAT";
-    Event::GivenUp { message_id, sqs_message_id: "sqs".to_owned(), error_type }
+    Event::GivenUp { message_id, sqs_message_id: "sqs".to_owned(), error_type, request_id: None }
 }
 
 fn blocked() -> Event {
     let error_type = "MESSAGE_EXPIRED";
-    Event::Blocked { message_id: Some(message_id()), sqs_message_id: "sqs".to_owned(), error_type }
+    Event::Blocked {
+        message_id: Some(message_id()),
+        sqs_message_id: "sqs".to_owned(),
+        error_type,
+        request_id: None,
+    }
 }
 
 fn dead_lettered() -> Event {
@@ -161,6 +168,7 @@ fn dead_lettered() -> Event {
         error_type: "RETRY_ATTEMPT_EXCEEDED",
         retry_attempt: 5,
         age_seconds: 3_600.000_4,
+        logs: LogLocation::default(),
     }
 }
 
@@ -531,4 +539,15 @@ fn a_log_that_cannot_be_written_does_not_fail_the_message() {
     lines.observe(&given_up(None));
     lines.observe(&processed());
     lines.flush();
+}
+
+#[test]
+fn the_log_location_has_the_request_id_of_the_invocation() {
+    let lines = JsonLines::new("message-processor", Logging::default(), Fixed, Vec::new());
+    *lock(&lines.log_location) = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), None);
+    for id in ["first", "second"] {
+        lines.invoked(id);
+        let location = lines.log_location();
+        assert_eq!((location.request_id(), location.log_group()), (Some(id), Some("/aws/lambda/mp")));
+    }
 }

@@ -235,6 +235,7 @@ fn a_record_dead_lettered_twice_has_one_annotation() {
         details: "d".to_owned(),
         record: DeadLetter {
             last_attempt_traceparent: None,
+            last_attempt_logs: None,
             stage: Stage::FailedMessageProcessor.into(),
             cause: Cause { error_type: "T".to_owned(), message: "m".to_owned(), ..Cause::default() },
             attempts: Some(0),
@@ -288,6 +289,7 @@ fn a_failure_on_a_redriven_message_is_a_forgery() {
     assert_eq!(answer, Answer::just(Kind::Unanswered));
     let expected = Delivery {
         last_attempt: None,
+        last_attempt_logs: None,
         failed_at: at(9),
         source_message_id: "n".to_owned(),
         source_queue_arn: SOURCE_ARN.to_owned(),
@@ -390,6 +392,7 @@ fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
         message_id: Some("id".to_owned()),
         sqs_message_id: "n".to_owned(),
         error_type: "MESSAGE_EXPIRED",
+        request_id: None,
     };
     assert_eq!(outgoing.confirmed, Some(given_up));
     let content = outgoing.message.unwrap().into_content();

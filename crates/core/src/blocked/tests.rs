@@ -1,11 +1,12 @@
 use std::time::Duration;
 
 use super::*;
-use crate::failure::Stage;
+use crate::failure::{Failure, Stage};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::Attributes;
+use crate::message::reason::DeadLetterReason;
 use crate::message::schema::MessageSchema;
-use crate::testing::received;
+use crate::testing::{attempt_logs, delivery, received};
 
 const HANDLE: &str = r#"AQEB"wJ/+="#;
 
@@ -54,6 +55,30 @@ fn a_notice_is_the_message_with_its_verdict_and_its_handle() {
     assert_eq!(verdict.code.as_str(), "INVALID_MESSAGE_FORMAT");
     let moved = ReceivedMessage { redriven_from: Some("arn".to_owned()), ..on_the_queue };
     assert_eq!(Notice::read(&moved), None, "its producer may have written it");
+}
+
+/// Otherwise its group would go on, as if nobody had asked to be told.
+#[test]
+fn a_notice_without_room_for_log_lines_is_written_without_them() {
+    let written = |free: usize, logs: Option<AttemptLogs>| {
+        let record = record("x".repeat(MESSAGE_BYTES_MAX - free), Attributes::new());
+        let mut failure = Failure::invalid(DeadLetterReason::InvalidMessageFormat, &"", delivery());
+        failure.delivery.last_attempt_logs = logs;
+        let times = ReceiveTimes::new(&record, at(99));
+        let give_up = DeadLetterReason::InvalidMessageFormat.into();
+        let verdict = Arrival::open(record, at(20)).give_up(None, Stage::MessageProcessor, failure, give_up);
+        let notice = notice(verdict, times).ok()?;
+        let attributes = notice.message.as_ref().unwrap().content().attributes.clone();
+        let failure = Notice::read(&ReceivedMessage { attributes, ..received(None) }).unwrap().verdict.case?;
+        Some(failure.failure.delivery.last_attempt_logs)
+    };
+    let mut has_logs = Vec::new();
+    for free in (0..700).step_by(10) {
+        let [with, without] = [Some(attempt_logs()), None].map(|logs| written(free, logs));
+        assert_eq!(with.is_some(), without.is_some(), "{free}");
+        has_logs.extend(with.map(|logs| logs.is_some()));
+    }
+    assert!(has_logs.is_sorted() && has_logs.contains(&false) && has_logs.contains(&true), "{has_logs:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use crate::failure::{CameBack, Stage};
 use crate::json::forward_compatible::OpenEnum;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
+use crate::message::attempt_logs::AttemptLogs;
 use crate::message::folding::{FoldedAttributes, Folding, fold};
 use crate::message::reason::Code;
 use crate::message::{Attribute, Attributes, attributes_size};
@@ -18,7 +19,7 @@ pub use fingerprint::fingerprint;
 pub use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 
 pub const ERROR_DETAILS_BYTES_MAX: usize = 1024;
-/// Size limit of `DeadLetter` before folding.
+/// Size limit of `DeadLetter` before folding, without the location of the log lines.
 pub const DEAD_LETTER_BYTES_MAX: usize = 4096;
 
 /// The schema of the document, JSON Schema 2020-12.
@@ -70,6 +71,9 @@ pub struct DeadLetter {
     /// The span of the last attempt, as W3C's `traceparent`, if spans are written.
     #[serde(default, deserialize_with = "traceparent", skip_serializing_if = "Option::is_none")]
     pub last_attempt_traceparent: Option<String>,
+    /// The log lines of the last attempt, if it is known where they are.
+    #[serde(default, deserialize_with = "attempt_logs", skip_serializing_if = "Option::is_none")]
+    pub last_attempt_logs: Option<AttemptLogs>,
     /// See [`fingerprint()`].
     pub fingerprint: String,
     /// The producer's attributes that had no room.
@@ -80,6 +84,11 @@ pub struct DeadLetter {
 fn traceparent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text: Box<RawValue> = Deserialize::deserialize(deserializer)?;
     Ok(SpanContext::of_json(text.get()).map(|span| span.traceparent()))
+}
+
+fn attempt_logs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AttemptLogs>, D::Error> {
+    let text: Box<RawValue> = Deserialize::deserialize(deserializer)?;
+    Ok(AttemptLogs::of_json(text.get()))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,7 +167,8 @@ pub fn annotate(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
 fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
     let Folding { kept, folded: folded_attributes } =
         fold(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3)?;
-    let record = DeadLetter { folded_attributes, ..annotation.record.clone() };
+    let logs = &annotation.record.last_attempt_logs;
+    let record = DeadLetter { folded_attributes, last_attempt_logs: None, ..annotation.record.clone() };
     // Folded attributes are the producer's, so they do not count towards our own limit.
     let folding = if record.folded_attributes.is_empty() { 0 } else { record.folding_bytes() };
     let written = |bytes: usize| {
@@ -175,7 +185,21 @@ fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> O
         document <= DEAD_LETTER_BYTES_MAX + folding
             && body_bytes + attributes_size(attributes) <= MESSAGE_BYTES_MAX
     };
-    truncate::largest_fitting(DEAD_LETTER_BYTES_MAX, written, fits)
+    let attributes = truncate::largest_fitting(DEAD_LETTER_BYTES_MAX, written, fits)?;
+    Some(match logs {
+        Some(logs) => with_logs(attributes, body_bytes, logs),
+        None => attributes,
+    })
+}
+
+/// The attributes with the location of the log lines in `DeadLetter`, if the reason has left room for it.
+fn with_logs(mut attributes: Attributes, body_bytes: usize, logs: &AttemptLogs) -> Attributes {
+    let left = MESSAGE_BYTES_MAX.saturating_sub(body_bytes + attributes_size(&attributes));
+    let Some(document) = attributes.get(DEAD_LETTER).and_then(Attribute::text) else { return attributes };
+    let most = document.len() + left;
+    let document = logs.added_to(document.to_owned(), |bytes| bytes <= most);
+    attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(document));
+    attributes
 }
 
 fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {

@@ -18,7 +18,7 @@ use crate::message::reserved::FAILURE;
 use crate::message::{Attribute, Attributes, attributes_size};
 use crate::truncate;
 
-/// Size limit of the document before folding.
+/// Size limit of the document before folding, without the location of the log lines.
 pub const FAILURE_BYTES_MAX: usize = 1024;
 
 /// The attributes and the trace header of a message that carries a document.
@@ -104,8 +104,16 @@ fn wire<'a>(
     delivery: &'a Delivery,
     unknown: &'a UnknownMembers,
 ) -> Wire<'a> {
-    let Delivery { failed_at, source_message_id, source_queue_arn, sent_at, came_back, origin, last_attempt } =
-        delivery;
+    let Delivery {
+        failed_at,
+        source_message_id,
+        source_queue_arn,
+        sent_at,
+        came_back,
+        origin,
+        last_attempt,
+        last_attempt_logs,
+    } = delivery;
     Wire {
         error_type: non_empty(error_type),
         details: non_empty(details),
@@ -120,6 +128,7 @@ fn wire<'a>(
         generation_before: came_back.and_then(|CameBack { generation_before, .. }| generation_before),
         from_producer: (*origin == Origin::Producer).then_some(true),
         last_attempt: *last_attempt,
+        last_attempt_logs: last_attempt_logs.as_ref().map(Cow::Borrowed),
         unknown: Cow::Borrowed(unknown),
         ..Wire::default()
     }
@@ -169,10 +178,8 @@ fn as_attribute(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Op
     let folding = if folded.is_empty() { 0 } else { folding_bytes(&folded) };
     let wire = if folded.is_empty() { wire.clone() } else { wire.folding(&folded) };
     let left = MESSAGE_BYTES_MAX.checked_sub(body_bytes + attributes_size(&attributes))?;
-    let fits = |json: &str| {
-        FAILURE.len() + "String".len() + json.len() <= left && json.len() <= FAILURE_BYTES_MAX + folding
-    };
-    let document = wire.largest_fitting(fits)?;
+    let has_room = |bytes: usize| FAILURE.len() + "String".len() + bytes <= left;
+    let document = wire.largest_fitting(FAILURE_BYTES_MAX + folding, has_room)?;
     attributes.insert(FAILURE.to_owned(), Attribute::string(document));
     Some(attributes)
 }
@@ -192,9 +199,23 @@ impl<'a> Wire<'a> {
         Self { due_at, folded_attributes: Some(Cow::Borrowed(folded)), ..self.clone() }
     }
 
-    /// The largest document that fits. Texts are for humans and are dropped first: a member of a later version may be
-    /// the message's state, such as the start of an outage. `None` if not even [`Wire::minimal`] fits.
-    pub(super) fn largest_fitting(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
+    /// The largest document that has room. Texts are for humans and are dropped first: a member of a later version may be
+    /// the message's state, such as the start of an outage. The log lines have the room that the reason leaves, beyond
+    /// `bytes_max`. `None` if not even [`Wire::minimal`] fits.
+    pub(super) fn largest_fitting(
+        &self,
+        bytes_max: usize,
+        has_room: impl Fn(usize) -> bool,
+    ) -> Option<String> {
+        let fits = |json: &str| json.len() <= bytes_max && has_room(json.len());
+        let document = self.largest_without_logs(fits)?;
+        Some(match &self.last_attempt_logs {
+            Some(logs) => logs.added_to(document, has_room),
+            None => document,
+        })
+    }
+
+    fn largest_without_logs(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
         let cut = |wire: &Self| {
             let written = |bytes| wire.cut(bytes).json();
             truncate::largest_fitting(FAILURE_BYTES_MAX, written, |json: &String| fits(json))
@@ -269,8 +290,8 @@ const HEADER_BYTES_MAX: usize = 256;
 pub(super) fn with_document(wire: &Wire<'_>, producers: Option<&str>) -> String {
     let producers = producers.unwrap_or(UNTRACED);
     let left = HEADER_BYTES_MAX.saturating_sub(producers.len() + FIELD.len());
-    let fits = |json: &str| json.len().div_ceil(3) * 4 <= left;
-    let document = wire.largest_fitting(fits).unwrap_or_else(|| wire.minimal().json());
+    let has_room = |bytes: usize| bytes.div_ceil(3) * 4 <= left;
+    let document = wire.largest_fitting(FAILURE_BYTES_MAX, has_room).unwrap_or_else(|| wire.minimal().json());
     format!("{producers}{FIELD}{}", BASE64.encode(document))
 }
 

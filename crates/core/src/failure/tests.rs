@@ -166,6 +166,7 @@ fn what_a_hand_off_does_not_say_the_record_says() {
     assert_eq!(hand_off.answer, Answer::just(Kind::Transient));
     let expected = Delivery {
         last_attempt: None,
+        last_attempt_logs: None,
         failed_at: at(9),
         source_message_id: "n".to_owned(),
         source_queue_arn: received(None).queue_arn,

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::json::forward_compatible::{Borrowed, OpenEnum, UnknownMembers};
 use crate::limits::first_illegal;
+use crate::message::attempt_logs::{AttemptLogs, LAST_ATTEMPT_LOGS};
 use crate::message::folding::FoldedAttributes;
 use crate::message::metadata::{LAST_ATTEMPT, parse_rfc3339, rfc3339};
 use crate::message::origin::Origin;
@@ -53,6 +54,9 @@ pub(super) struct Wire<'a> {
     pub(super) from_producer: Option<bool>,
     #[serde(rename = "last_attempt_traceparent", skip_serializing_if = "Option::is_none")]
     pub(super) last_attempt: Option<SpanContext>,
+    /// Added by [`Self::largest_fitting`], where it has room.
+    #[serde(skip_serializing)]
+    pub(super) last_attempt_logs: Option<Cow<'a, AttemptLogs>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) due_at: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,6 +155,10 @@ impl<'de> Visitor<'de> for Members {
                     let text: Box<RawValue> = map.next_value()?;
                     wire.last_attempt = SpanContext::of_json(text.get());
                 }
+                LAST_ATTEMPT_LOGS => {
+                    let text: Box<RawValue> = map.next_value()?;
+                    wire.last_attempt_logs = AttemptLogs::of_json(text.get()).map(Cow::Owned);
+                }
                 "due_at" => once(&mut wire.due_at, &mut map)?,
                 "attempts" => once(&mut wire.attempts, &mut map)?,
                 "verdict" => once(&mut wire.verdict, &mut map)?,
@@ -248,6 +256,7 @@ impl Wire<'static> {
                 // Absent if the origin was unknown.
                 origin: if self.from_producer == Some(true) { Origin::Producer } else { Origin::Unknown },
                 last_attempt: self.last_attempt,
+                last_attempt_logs: self.last_attempt_logs.map(Cow::into_owned),
             },
             attempts: self.attempts,
             unknown: self.unknown.into_owned(),

@@ -86,6 +86,7 @@ impl<Q: QueueSender> DelayedResend<Q> {
             retry_attempt: self.retries_made(&accepted),
             error_type: error_type.unwrap_or_default(),
             kind: kind.as_str(),
+            request_id: hand_off.delivery.request_id(),
             age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
         });
         accepted.with_id().handed_off(&hand_off).pass_on(DelaySeconds::ZERO, handed_off).within(span)

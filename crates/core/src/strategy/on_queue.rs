@@ -67,6 +67,7 @@ fn hiding(
     now: Timestamp,
 ) -> Hiding {
     let FailedMessage { accepted, hand_off, error_type, .. } = message;
+    let request_id = hand_off.delivery.request_id().filter(|_| error_type.is_some());
     // A message that was not called is as it was before.
     let is_retry = spends_attempt || hand_off.answer.kind() == Kind::Held;
     let confirmed = is_retry.then(|| Event::RetryScheduled {
@@ -76,6 +77,7 @@ fn hiding(
         delay_seconds: RetryDelay::saturating(visibility.get().into()),
         age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
         error_type,
+        request_id,
     });
     Hiding { receipt: accepted.into_receipt(), visibility, confirmed }
 }

@@ -27,7 +27,8 @@ fn context(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) 
         held_seconds: 0,
         attributes: &attributes,
     };
-    Invocation { trace: None, message: &message, record: &record, end: Timestamp::MAX_UTC }.trace_context()
+    Invocation { trace: None, logs: None, message: &message, record: &record, end: Timestamp::MAX_UTC }
+        .trace_context()
 }
 
 fn parent(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) -> Option<String> {
@@ -67,7 +68,8 @@ fn an_envelope_is_no_cloud_event_whatever_it_has() {
         attributes: &attributes,
     };
     let record = received(None);
-    let invocation = Invocation { trace: None, message: &message, record: &record, end: Timestamp::MAX_UTC };
+    let invocation =
+        Invocation { trace: None, logs: None, message: &message, record: &record, end: Timestamp::MAX_UTC };
     assert_eq!(invocation.trace_context(), None);
 }
 
@@ -205,7 +207,7 @@ fn the_target_gets_the_span_of_its_call_before_the_messages_own() {
     };
     let call = TraceContext::of_span(SpanContext { trace_id: 1, span_id: 2, is_sampled: true });
     let (record, end) = (received(None), Timestamp::MAX_UTC);
-    let invocation = Invocation { trace: Some(&call), message: &message, record: &record, end };
+    let invocation = Invocation { trace: Some(&call), logs: None, message: &message, record: &record, end };
     assert_eq!(invocation.trace_context(), Some(call.clone()));
 }
 

@@ -35,6 +35,7 @@ fn a_fingerprint_that_cannot_be_ours_does_not_count() {
     let with = |fingerprint: &str| {
         let ours = DeadLetter {
             last_attempt_traceparent: None,
+            last_attempt_logs: None,
             stage: Stage::FailedMessageProcessor.into(),
             cause: Cause { error_type: "A".to_owned(), message: "b".to_owned(), ..Cause::default() },
             attempts: None,
@@ -176,6 +177,7 @@ fn a_death_is_the_annotators_and_without_its_document_that_of_sqs() {
 fn a_dead_letter_has_the_trace_of_its_producer_also_from_a_folded_attribute() {
     let ours = DeadLetter {
         last_attempt_traceparent: None,
+        last_attempt_logs: None,
         stage: Stage::FailedMessageProcessor.into(),
         cause: Cause { error_type: "A".to_owned(), message: "b".to_owned(), ..Cause::default() },
         attempts: None,

@@ -15,6 +15,7 @@ fn a_retry_is_told_with_exact_values() {
         delay_seconds: RetryDelay::new(100).unwrap(),
         age_seconds: 10.0,
         error_type: None,
+        request_id: None,
     };
     assert_eq!(setup.world.seen.events(), [scheduled]);
 }
@@ -76,6 +77,7 @@ fn a_verdict_is_told_with_the_message_id_where_there_is_one() {
         message_id,
         sqs_message_id: format!("sqs-{n}"),
         error_type,
+        request_id: None,
     };
     let expected =
         [given_up(1, Some(id(1)), "NON_RETRYABLE_ERROR"), given_up(2, None, "INVALID_MESSAGE_SCHEMA")];

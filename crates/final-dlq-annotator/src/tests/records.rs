@@ -68,6 +68,25 @@ fn a_record_names_the_version_of_the_function_that_failed() {
     );
 }
 
+/// In the record and in the log line, so that both lead to what the call has logged.
+#[test]
+fn a_record_says_where_the_log_lines_of_its_last_call_are() {
+    let reason = "RETRY_ATTEMPT_EXCEEDED";
+    let place = json!({ "request_id": "7b1c", "log_group": "/aws/lambda/orders", "log_stream": "2026/[7]a" });
+    let mut logs = place.clone();
+    logs["started_at"] = moment(-3).into();
+    logs["ended_at"] = moment(-2).into();
+    let failure = failure(reason, json!({ "last_attempt_logs": logs }));
+    let setup = Setup::new();
+    setup.process(vec![given_up(1, body(1), &failure)]);
+    let sent = setup.final_dlq.sent();
+    assert_eq!(document(&sent[0].attributes, DEAD_LETTER)["last_attempt_logs"], logs);
+    let event = serde_json::to_value(&setup.world.seen.events()[0]).unwrap();
+    for (name, value) in place.as_object().unwrap() {
+        assert_eq!(&event[name], value);
+    }
+}
+
 /// Without the member the sender is unknown, so the message's own value is the only one.
 #[test]
 fn what_a_producer_says_of_holds_is_not_told_as_redelivers_own_word() {
@@ -224,6 +243,7 @@ fn the_event_is_told_with_exact_values_and_no_text_of_the_targets() {
             error_type,
             retry_attempt,
             age_seconds,
+            logs: LogLocation::default(),
         }
     };
     let expected = [dead_lettered(1, Some(id(1)), 5, 3600.0), dead_lettered(1, None, 0, 100.0)];

@@ -11,6 +11,7 @@ use super::*;
 fn final_attributes(producer: &Attributes) -> Attributes {
     let record = DeadLetter {
         last_attempt_traceparent: None,
+        last_attempt_logs: None,
         stage: Stage::FailedMessageProcessor.into(),
         cause: Cause {
             error_type: "Db.Busy".to_owned(),

@@ -154,6 +154,7 @@ fn a_failed_message_is_on_its_queue_again_with_its_delay_and_it_is_told() {
         delay_seconds: RetryDelay::saturating(100),
         age_seconds: 10.0,
         error_type: Some("Db.Busy".to_owned()),
+        request_id: None,
     };
     assert_eq!(setup.world.seen.events(), [processed, scheduled]);
 }

@@ -14,12 +14,20 @@ fn every_record_has_one_event_with_exact_values() {
     let handed_off = |n, error_type: &str| {
         let error_type = error_type.to_owned();
         let (message_id, kind) = (id(n), "transient");
-        Event::HandedOff { message_id, retry_attempt: 0, error_type, kind, age_seconds: 35.0 }
+        Event::HandedOff {
+            message_id,
+            retry_attempt: 0,
+            error_type,
+            kind,
+            age_seconds: 35.0,
+            request_id: None,
+        }
     };
     let processed =
         Event::Processed { message_id: id(1), retry_attempt: 0, age_seconds: 35.0, target_seconds: 2.0 };
     let error_type = "INVALID_MESSAGE_SCHEMA";
-    let given_up = Event::GivenUp { message_id: None, sqs_message_id: "sqs-4".to_owned(), error_type };
+    let given_up =
+        Event::GivenUp { message_id: None, sqs_message_id: "sqs-4".to_owned(), error_type, request_id: None };
     let expected = [processed, given_up, handed_off(2, "Db.Busy"), handed_off(3, "Timeout")];
     assert_eq!(setup.world.seen.events(), expected);
 }
@@ -30,7 +38,14 @@ fn a_call_that_was_not_started_is_told_as_that() {
     setup.process(vec![record(1, body(1)), record(2, body(2))], 30);
     let handed_off = |n, error_type: &str, kind| {
         let error_type = error_type.to_owned();
-        Event::HandedOff { message_id: id(n), retry_attempt: 0, error_type, kind, age_seconds: 35.0 }
+        Event::HandedOff {
+            message_id: id(n),
+            retry_attempt: 0,
+            error_type,
+            kind,
+            age_seconds: 35.0,
+            request_id: None,
+        }
     };
     let expected = [handed_off(1, "Timeout", "transient"), handed_off(2, "NotStarted", "not_started")];
     assert_eq!(setup.world.seen.events(), expected);

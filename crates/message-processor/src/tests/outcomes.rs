@@ -59,6 +59,79 @@ fn each_failed_call_names_the_function_that_was_called_and_a_message_without_a_c
     );
 }
 
+/// The log lines in a hand-off: request id, log stream, and when they began and ended.
+fn logs(content: &Content) -> Option<(Option<String>, String, String, String)> {
+    let document = document(&content.attributes, FAILURE);
+    let logs = document.get("last_attempt_logs")?;
+    let text = |member: &str| logs[member].as_str().unwrap_or_default().to_owned();
+    assert_eq!(text("log_group"), "/aws/lambda/mp");
+    let id = logs.get("request_id").map(|_| text("request_id"));
+    Some((id, text("log_stream"), text("started_at"), text("ended_at")))
+}
+
+#[test]
+fn each_failed_call_leads_to_its_own_log_lines_and_a_message_without_a_call_to_none() {
+    let mut setup = Setup::new()
+        .failing(0, busy())
+        .on(1, Step::FailLate(2, busy()))
+        .on(2, Step::PanicInside)
+        .on(3, Step::Hang);
+    setup.max_concurrency = 1;
+    let location = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), Some("s".to_owned()));
+    setup.world.seen.log_location = location.with_request_id(Some("ours"));
+    for (has_request_ids, ids) in [(false, ["ours"; 4]), (true, ["call-1", "call-2", "call-3", "call-4"])] {
+        setup.handler.has_request_ids = has_request_ids;
+        let began = setup.world.elapsed();
+        assert_eq!(setup.process((0..5).map(|n| record(n, body(n))).collect(), 30), [""; 0]);
+        let sent = setup.intermediate.sent();
+        let sent = &sent[sent.len() - 5..];
+        let expected = |id: &str, from: i64, to: i64| {
+            Some((Some(id.to_owned()), "s".to_owned(), moment(began + from), moment(began + to)))
+        };
+        assert_eq!(
+            sent.iter().map(logs).collect::<Vec<_>>(),
+            [
+                expected(ids[0], 0, 0),
+                expected(ids[1], 0, 2),
+                expected(ids[2], 2, 2),
+                expected(ids[3], 2, 25),
+                None
+            ]
+        );
+        let failed = |event| match event {
+            Event::HandedOff { request_id, .. } => Some(request_id),
+            _ => None,
+        };
+        let mut reported: Vec<_> = setup.world.seen.events().into_iter().filter_map(failed).collect();
+        let reported = reported.split_off(reported.len() - 5);
+        assert_eq!(reported[..4], ids.map(|id| Some(id.to_owned())));
+        assert_eq!(reported[4], None, "it was not called");
+        setup.handler.calls.lock().unwrap().clear();
+    }
+}
+
+#[test]
+fn a_call_with_log_lines_nowhere_says_nothing_of_them() {
+    let setup = Setup::new().failing(0, busy());
+    setup.process(vec![record(0, body(0))], 30);
+    assert!(document(&setup.intermediate.sent()[0].attributes, FAILURE).get("last_attempt_logs").is_none());
+}
+
+/// The error is that of the call before.
+#[test]
+fn an_immediate_retry_that_is_cut_off_leaves_the_log_lines_of_the_call_before() {
+    for step in [Step::FailThenHang, Step::FailThenNotStart] {
+        let mut setup = Setup::with_policy(r#"{"immediate":{"max_attempts":1,"delay_ms":100}}"#).on(0, step);
+        setup.handler.has_request_ids = true;
+        let location = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), None);
+        setup.world.seen.log_location = location;
+        setup.process(vec![record(0, body(0))], 30);
+        assert_eq!(setup.handler.calls().len(), 2);
+        let (id, ..) = logs(&setup.intermediate.sent()[0]).unwrap();
+        assert_eq!(id.as_deref(), Some("call-1"));
+    }
+}
+
 #[test]
 fn a_success_sends_nothing_and_reports_nothing() {
     let setup = Setup::new();

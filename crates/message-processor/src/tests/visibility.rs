@@ -103,6 +103,7 @@ fn a_hidden_message_is_told_with_its_error_and_delay() {
         delay_seconds: RetryDelay::new(40).unwrap(),
         age_seconds: 0.0,
         error_type: Some("Db.Busy".to_owned()),
+        request_id: None,
     };
     assert_eq!(setup.world.seen.events(), [scheduled]);
 }

@@ -66,6 +66,7 @@ fn handed_off() -> Event {
         error_type: "HttpStatus.503".to_owned(),
         kind: "transient",
         age_seconds: 123.456,
+        request_id: None,
     }
 }
 
@@ -77,6 +78,7 @@ fn scheduled(error_type: Option<&str>) -> Event {
         delay_seconds: RetryDelay::SHORT_MAX,
         age_seconds: 123.456,
         error_type: error_type.map(str::to_owned),
+        request_id: None,
     }
 }
 

@@ -18,6 +18,7 @@ fn handed_off(kind: &'static str) -> Event {
         error_type: "FromTarget".to_owned(),
         kind,
         age_seconds: 61.5,
+        request_id: None,
     }
 }
 

@@ -34,6 +34,7 @@ fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
     let details = generators::text(bytes)?;
     let record = DeadLetter {
         last_attempt_traceparent: None,
+        last_attempt_logs: None,
         stage: OpenEnum::from(*bytes.choose(&[
             Stage::MessageProcessor,
             Stage::FailedMessageProcessor,

@@ -41,6 +41,7 @@ fn verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
     };
     let delivery = Delivery {
         last_attempt: None,
+        last_attempt_logs: None,
         failed_at: moment(),
         source_message_id: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned(),
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),

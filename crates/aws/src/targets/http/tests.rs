@@ -150,7 +150,7 @@ async fn the_target_gets_the_messages_trace_context_and_a_secrets_header_stays()
         let server = Loopback::start([Answer::new(200, &[], "")]).await;
         let target = HttpTarget::new(with_secret(server.url(), secret), None, LONG).unwrap();
         let end = Timestamp::MAX_UTC;
-        target.invoke(Invocation { trace: None, message, record: &record, end }).await.unwrap();
+        target.invoke(Invocation { trace: None, logs: None, message, record: &record, end }).await.unwrap();
         let request = server.request();
         ["traceparent", "tracestate", "x-amzn-trace-id"].map(|name| request.header(name).join("|"))
     };

@@ -62,8 +62,13 @@ async fn the_function_gets_the_messages_trace() {
         let server = Loopback::start([Answer::new(200, &[], "null")]).await;
         let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG);
         let record = ReceivedMessage { trace_header: trace_header.map(str::to_owned), ..record(None) };
-        let invocation =
-            Invocation { trace: None, message: &message("{}"), record: &record, end: Timestamp::MAX_UTC };
+        let invocation = Invocation {
+            trace: None,
+            logs: None,
+            message: &message("{}"),
+            record: &record,
+            end: Timestamp::MAX_UTC,
+        };
         assert_eq!(target.invoke(invocation).await, Ok(()));
         assert_eq!(server.request().header("x-amzn-trace-id"), sent);
     }
@@ -97,6 +102,32 @@ async fn a_function_error_names_the_version_behind_the_alias() {
     let server = Loopback::start([Answer::new(200, &headers, "{}")]).await;
     assert_eq!(call(&server, LONG, "{}").await.unwrap_err().function.as_deref(), Some("orders:7"));
     assert_eq!(refused(500, "ServiceException").await.function, None);
+}
+
+/// The processor's own log has nothing of what the function wrote.
+#[tokio::test]
+async fn a_function_error_leads_to_the_log_lines_of_its_own_invocation_and_no_answer_to_ours() {
+    let ours = || {
+        let location = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), Some("stream".to_owned()));
+        location.with_request_id(Some("ours"))
+    };
+    let theirs = "7b1c7d3e-0191-4f3a-8f00-0123456789ab";
+    let id = ("x-amzn-requestid", theirs);
+    let failed = ("X-Amz-Function-Error", "Unhandled");
+    for (answer, expected) in [
+        (Answer::new(200, &[failed, id], "{}"), LogLocation::default().with_request_id(Some(theirs))),
+        (Answer::new(200, &[failed], "{}"), LogLocation::default()),
+        (Answer::new(429, &[id], r#"{"Type":"User"}"#), ours()),
+    ] {
+        let server = Loopback::start([answer]).await;
+        let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG);
+        let (record, logs, message) = (record(None), CallLogs::new(ours()), message("{}"));
+        let end = Timestamp::MAX_UTC;
+        let invocation =
+            Invocation { trace: None, logs: Some(&logs), message: &message, record: &record, end };
+        target.invoke(invocation).await.unwrap_err();
+        assert_eq!(logs.location(), expected);
+    }
 }
 
 /// Python's `RecursionError` has a stack trace of a thousand frames.
@@ -314,7 +345,9 @@ async fn call_with(
 ) -> Result<(), HandlerError> {
     let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG).with_modes(modes);
     let record = record(group);
-    target.invoke(Invocation { trace: None, message, record: &record, end: Timestamp::UNIX_EPOCH }).await
+    target
+        .invoke(Invocation { trace: None, logs: None, message, record: &record, end: Timestamp::UNIX_EPOCH })
+        .await
 }
 
 const ISOLATED: FunctionModes = FunctionModes { tenant_isolation: true, durable: false };

@@ -16,7 +16,6 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
-use uuid::Uuid;
 
 use super::answer::Answer;
 use super::exception::Exception;
@@ -202,7 +201,7 @@ impl Processes {
 
     fn task(&self, event: Event<'_>, end: Timestamp) -> Task {
         let LambdaInvocation { function_arn, trace_id } = lock(&self.lambda).clone();
-        let request_id = event.request_id.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
+        let request_id = event.request_id;
         let mut headers = HeaderMap::new();
         let mut insert = |name, value: Option<&str>| {
             // A value that is not valid in a header is not a trace id.

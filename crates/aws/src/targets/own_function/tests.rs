@@ -11,6 +11,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use futures_util::poll;
 use redeliver_core::handler::{FailureKind, Form};
+use redeliver_core::log_location::LogLocation;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
 use reqwest::{Client, Response, StatusCode};
 use serde_json::{Value, json};
@@ -191,7 +192,8 @@ async fn a_handler_gets_the_record_as_sqs_made_it_and_the_messages_own_headers()
     let one = given(1);
     let (message, record) = one.parts();
     let end = end();
-    let called = function.invoke(Invocation { trace: None, message: &message, record: &record, end });
+    let called =
+        function.invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end });
     let served = async {
         let runtime = function.runtime(1).await;
         let (headers, event) = runtime.next().await;
@@ -244,6 +246,40 @@ async fn a_handler_gets_the_record_as_sqs_made_it_and_the_messages_own_headers()
     assert_eq!(error.error_type.name(), "E");
 }
 
+/// The id that its own log lines have, in the log stream of the environment.
+#[tokio::test]
+async fn a_call_leads_to_the_log_lines_with_the_request_id_of_the_handlers_context() {
+    let stream = || LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some("s".to_owned()));
+    let ours = || stream().with_request_id(Some("ours"));
+    for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
+        let function = Own::new(handler_event);
+        let one = given(1);
+        let (message, record) = one.parts();
+        let logs = CallLogs::new(ours());
+        let invocation =
+            Invocation { trace: None, logs: Some(&logs), message: &message, record: &record, end: end() };
+        let served = async {
+            let runtime = function.runtime(1).await;
+            let (headers, _) = runtime.next().await;
+            let id = &headers["lambda-runtime-aws-request-id"];
+            // Before its answer, since a call that is cut off has none.
+            assert_eq!(logs.location(), stream().with_request_id(Some(id)));
+            runtime.post(&format!("runtime/invocation/{id}/error"), r#"{"errorType":"E"}"#).await;
+        };
+        with(function.invoke(invocation), served).await.unwrap_err();
+        assert!(logs.location().request_id().is_some_and(|id| id != "ours"));
+    }
+    let command = command(&["sh", "-c", "exit 1"]);
+    let function = OwnFunction::new(Processes::new(command, NonZeroU16::MIN), HandlerEvent::Record);
+    let one = given(1);
+    let (message, record) = one.parts();
+    let logs = CallLogs::new(ours());
+    let invocation =
+        Invocation { trace: None, logs: Some(&logs), message: &message, record: &record, end: end() };
+    function.invoke(invocation).await.unwrap_err();
+    assert_eq!(logs.location(), stream(), "no line of a function that does not start has the id");
+}
+
 #[tokio::test]
 async fn a_handler_gets_the_trace_of_a_messages_traceparent() {
     let function = Own::new(HandlerEvent::Record);
@@ -252,7 +288,13 @@ async fn a_handler_gets_the_trace_of_a_messages_traceparent() {
     one.attributes.insert("traceparent".to_owned(), parent);
     one.record.trace_header = Some("Root=1-a;Sampled=1;Lineage=a:1".to_owned());
     let (message, record) = one.parts();
-    let called = function.invoke(Invocation { trace: None, message: &message, record: &record, end: end() });
+    let called = function.invoke(Invocation {
+        trace: None,
+        logs: None,
+        message: &message,
+        record: &record,
+        end: end(),
+    });
     let served = async {
         let runtime = function.runtime(1).await;
         let (headers, _) = runtime.next().await;
@@ -280,7 +322,13 @@ fn a_record_says_which_dlq_it_was_redriven_from_and_nothing_that_sqs_has_not_sai
         redriven_from: Some("arn:aws:sqs:eu-west-1:123456789012:dlq".to_owned()),
         ..record
     };
-    let json = event::record(&Invocation { trace: None, message: &message, record: &record, end: end() });
+    let json = event::record(&Invocation {
+        trace: None,
+        logs: None,
+        message: &message,
+        record: &record,
+        end: end(),
+    });
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(
         json["attributes"],
@@ -298,9 +346,9 @@ async fn calls_that_begin_together_are_one_invocation_and_each_has_its_own_outco
     let all = [1, 2, 3].map(given);
     let messages = all.each_ref().map(Given::parts);
     let end = end();
-    let calls = messages
-        .iter()
-        .map(|(message, record)| function.invoke(Invocation { trace: None, message, record, end }));
+    let calls = messages.iter().map(|(message, record)| {
+        function.invoke(Invocation { trace: None, logs: None, message, record, end })
+    });
     let served = async {
         let runtime = function.runtime(1).await;
         let event = runtime.answer(r#"{"batchItemFailures":[{"itemIdentifier":"sqs-2"}]}"#).await;
@@ -318,7 +366,8 @@ async fn a_call_that_is_broken_off_as_it_begins_keeps_no_later_one_waiting() {
     let all = [1, 2, 3].map(given);
     let [first, second, third] = all.each_ref().map(Given::parts);
     let end = end();
-    let call = |(message, record)| function.invoke(Invocation { trace: None, message, record, end });
+    let call =
+        |(message, record)| function.invoke(Invocation { trace: None, logs: None, message, record, end });
     let mut broken_off = Box::pin(call((&first.0, &first.1)));
     let mut waits = Box::pin(call((&second.0, &second.1)));
     assert!(poll!(&mut broken_off).is_pending() && poll!(&mut waits).is_pending());
@@ -339,8 +388,13 @@ async fn an_answer_of_more_than_six_megabytes_is_refused_and_the_record_has_fail
     let one = given(1);
     let (message, record) = one.parts();
     let answered = async |bytes| {
-        let called =
-            function.invoke(Invocation { trace: None, message: &message, record: &record, end: end() });
+        let called = function.invoke(Invocation {
+            trace: None,
+            logs: None,
+            message: &message,
+            record: &record,
+            end: end(),
+        });
         let mut status = None;
         let served = async {
             let runtime = function.runtime(1).await;
@@ -363,8 +417,13 @@ async fn a_streamed_answer_that_breaks_off_is_the_error_in_its_trailers() {
     let one = given(1);
     let (message, record) = one.parts();
     let answered = async |text: &str, trailers: &str| {
-        let called =
-            function.invoke(Invocation { trace: None, message: &message, record: &record, end: end() });
+        let called = function.invoke(Invocation {
+            trace: None,
+            logs: None,
+            message: &message,
+            record: &record,
+            end: end(),
+        });
         let served = async {
             let runtime = function.runtime(1).await;
             let (headers, _) = runtime.next().await;
@@ -407,7 +466,7 @@ async fn a_function_that_ends_costs_its_own_message_alone_and_the_next_call_star
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, message: &message, record: &record, end: end() };
+    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     let served = async {
         let runtime = function.runtime(1).await;
         runtime.next().await;
@@ -427,7 +486,7 @@ async fn one_that_ended_between_two_calls_spends_nobodys_attempt() {
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, message: &message, record: &record, end: end() };
+    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     let first = async { drop(function.runtime(1).await.answer("null").await) };
     assert_eq!(with(function.invoke(invocation), first).await, Ok(()));
     function.signal(Signal::KILL);
@@ -440,8 +499,13 @@ async fn an_answer_counts_though_the_function_ends_right_after_it() {
     let own = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
-    let mut call =
-        pin!(own.invoke(Invocation { trace: None, message: &message, record: &record, end: end() }));
+    let mut call = pin!(own.invoke(Invocation {
+        trace: None,
+        logs: None,
+        message: &message,
+        record: &record,
+        end: end()
+    }));
     let taken = async {
         let runtime = own.runtime(1).await;
         let (headers, _) = runtime.next().await;
@@ -465,9 +529,9 @@ async fn a_process_has_one_call_at_a_time_and_another_one_is_started_only_if_the
     let messages = all.each_ref().map(Given::parts);
     let end = end();
     let both = async |own: &Own, served| {
-        let calls = messages
-            .iter()
-            .map(|(message, record)| own.invoke(Invocation { trace: None, message, record, end }));
+        let calls = messages.iter().map(|(message, record)| {
+            own.invoke(Invocation { trace: None, logs: None, message, record, end })
+        });
         assert_eq!(with(join_all(calls), served).await, [Ok(()), Ok(())]);
     };
     let one = Own::new(HandlerEvent::Record);
@@ -496,7 +560,8 @@ async fn a_function_is_told_to_end_when_its_call_is_over() {
     let own = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
-    let call = own.invoke(Invocation { trace: None, message: &message, record: &record, end: end() });
+    let call =
+        own.invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() });
     let served = async {
         let runtime = own.runtime(1).await;
         let (headers, _) = runtime.next().await;
@@ -544,7 +609,7 @@ async fn a_function_that_never_begins_is_down_and_not_tried_for_ever() {
     let function = Own::running("exit 1", HandlerEvent::Record, |function| function);
     let one = given(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, message: &message, record: &record, end: end() };
+    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     let error = timeout(LONG, function.invoke(invocation)).await.expect("it ends").unwrap_err();
     assert_eq!(
         (error.error_type.name().as_ref(), error.kind),
@@ -565,7 +630,13 @@ async fn what_a_function_that_ends_has_started_ends_with_it() {
     let function = Own::running(script, HandlerEvent::Record, |function| function);
     let one = given(1);
     let (message, record) = one.parts();
-    let called = function.invoke(Invocation { trace: None, message: &message, record: &record, end: end() });
+    let called = function.invoke(Invocation {
+        trace: None,
+        logs: None,
+        message: &message,
+        record: &record,
+        end: end(),
+    });
     let served = async {
         function.runtime(1).await.next().await;
         until_is(|| function.starts().len() == 2).await;
@@ -584,10 +655,9 @@ async fn two_batches_at_once_are_two_invocations() {
     let all = [1, 2].map(given);
     let messages = all.each_ref().map(Given::parts);
     let ends = [end(), end() + Duration::from_secs(1)];
-    let calls = messages
-        .iter()
-        .zip(ends)
-        .map(|((message, record), end)| function.invoke(Invocation { trace: None, message, record, end }));
+    let calls = messages.iter().zip(ends).map(|((message, record), end)| {
+        function.invoke(Invocation { trace: None, logs: None, message, record, end })
+    });
     let served = async {
         let runtime = function.runtime(1).await;
         for _ in 0..2 {
@@ -604,7 +674,7 @@ async fn a_call_that_is_broken_off_kills_what_the_function_has_started_too() {
     let function = Own::running(script, HandlerEvent::Record, |function| function);
     let one = given(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, message: &message, record: &record, end: end() };
+    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     {
         let mut call = pin!(function.invoke(invocation));
         let taken = async {
@@ -627,7 +697,7 @@ async fn a_function_that_is_still_starting_when_its_call_is_broken_off_is_kept()
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, message: &message, record: &record, end: end() };
+    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     {
         let mut call = pin!(function.invoke(invocation));
         tokio::select! {
@@ -646,7 +716,7 @@ async fn a_function_that_still_works_after_its_answer_is_waited_for_and_not_kill
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, message: &message, record: &record, end: end() };
+    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     let served = async { drop(function.runtime(1).await.answer("null").await) };
     assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
 
@@ -700,7 +770,8 @@ async fn an_error_of_a_later_start_is_the_functions_and_lambda_is_not_told() {
     let own = Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.in_lambda(Some(&address)));
     let one = given(1);
     let (message, record) = one.parts();
-    let call = own.invoke(Invocation { trace: None, message: &message, record: &record, end: end() });
+    let call =
+        own.invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() });
     let failed = async {
         let runtime = own.runtime(1).await;
         runtime.post("runtime/init/error", r#"{"errorType":"Import","errorMessage":"no module"}"#).await;
@@ -730,7 +801,8 @@ async fn a_snapshot_is_restored_before_the_first_invocation() {
         is_restored.set(true);
         let one = given(1);
         let (message, record) = one.parts();
-        own.invoke(Invocation { trace: None, message: &message, record: &record, end: end() }).await
+        own.invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() })
+            .await
     };
     assert_eq!(with(lambda, restore).await, Ok(()));
 }
@@ -751,7 +823,7 @@ async fn outside_lambda_a_call_has_its_own_time_limit() {
     let one = given(1);
     let (message, record) = one.parts();
     let error = own
-        .invoke(Invocation { trace: None, message: &message, record: &record, end: end() })
+        .invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() })
         .await
         .unwrap_err();
     assert_eq!(error.error_type.name(), "Timeout");
@@ -764,7 +836,13 @@ async fn outside_lambda_a_call_that_waits_for_the_start_until_its_limit_has_not_
     let one = given(1);
     let (message, record) = one.parts();
     for _ in 0..20 {
-        let call = own.invoke(Invocation { trace: None, message: &message, record: &record, end: end() });
+        let call = own.invoke(Invocation {
+            trace: None,
+            logs: None,
+            message: &message,
+            record: &record,
+            end: end(),
+        });
         assert_eq!(call.await.unwrap_err().kind, FailureKind::NotStarted);
     }
     until_is(|| !own.starts().is_empty()).await;

@@ -216,3 +216,31 @@ fn two_observers_have_different_ids_and_continue_a_trace_if_they_are_told_to() {
     assert_ne!(first, second);
     assert_eq!((parent, none), (Some(first), None));
 }
+
+/// As many as a batch of SQS has messages, each once: they lead to the calls' own log lines.
+#[test]
+fn a_batchs_line_names_the_request_ids_of_its_failures_by_error_type() {
+    let failed = |name: &'static str, id: Option<&str>| {
+        let mut event = handed_off(&ErrorType::Named(name));
+        let Event::HandedOff { request_id, .. } = &mut event else { unreachable!("what it is") };
+        *request_id = id.map(str::to_owned);
+        event
+    };
+    let mut again = sent_again("B");
+    let Event::RetryScheduled { request_id, .. } = &mut again else { unreachable!("what it is") };
+    *request_id = Some("b-2".to_owned());
+    let ids = |events: &[Event]| -> Vec<Value> {
+        lines_of(&written(events)).iter().map(|line| line["request_ids"].clone()).collect()
+    };
+    let events = [
+        failed("A", Some("a-1")),
+        failed("B", Some("b-1")),
+        failed("A", Some("a-1")),
+        again,
+        failed("A", Some("a-2")),
+    ];
+    assert_eq!(ids(&events), [json!(["a-1", "a-2"]), json!(["b-1", "b-2"])]);
+    assert_eq!(ids(&[failed("A", None)]), [Value::Null]);
+    let many: Vec<_> = (0..12).map(|n| failed("A", Some(&format!("a-{n}")))).collect();
+    assert_eq!(ids(&many)[0].as_array().unwrap().len(), 10);
+}

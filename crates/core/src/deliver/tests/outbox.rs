@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::events::Event;
+use crate::log_location::LogLocation;
 use crate::message::{Receipt, ReceivedMessage};
 use crate::ports::Observer;
 use crate::testing::received;
@@ -25,6 +26,7 @@ fn confirmed(record: &str) -> Event {
         error_type: "NON_RETRYABLE_ERROR",
         retry_attempt: 0,
         age_seconds: 0.0,
+        logs: LogLocation::default(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::arrival::{ProducersAttributes, producers_attributes};
 use crate::message::reason::DeadLetterReason;
 use crate::message::{AttributeValue, Content, OutgoingMessage};
-use crate::testing::{any_text, sent_message};
+use crate::testing::{any_text, attempt_logs, sent_message};
 
 fn annotation() -> Annotation {
     Annotation {
@@ -12,6 +12,7 @@ fn annotation() -> Annotation {
         details: "Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503".to_owned(),
         record: DeadLetter {
             last_attempt_traceparent: None,
+            last_attempt_logs: None,
             stage: Stage::FailedMessageProcessor.into(),
             cause: Cause {
                 error_type: "HttpStatus.503".to_owned(),
@@ -64,6 +65,30 @@ fn a_final_record_has_the_code_the_text_and_the_document() {
     );
     assert!(attributes.values().all(|attribute| attribute.data_type == "String"));
     assert_eq!(DeadLetter::from_attribute(&attributes[DEAD_LETTER]), Some(annotation().record));
+}
+
+#[test]
+fn the_log_lines_give_way_before_a_byte_of_the_annotation_does() {
+    let mut given = annotation();
+    given.record.cause.message = "m".repeat(5000);
+    let without = given.clone();
+    given.record.last_attempt_logs = Some(attempt_logs());
+    let mut has_logs = Vec::new();
+    for free in (0..7000).step_by(13) {
+        let body_bytes = MESSAGE_BYTES_MAX - free;
+        let [given, expected] = [&given, &without].map(|one| annotate(&producer(0), body_bytes, one));
+        assert!(body_bytes + attributes_size(&given) <= MESSAGE_BYTES_MAX);
+        has_logs.push(given != expected);
+        if given != expected {
+            let mut read = DeadLetter::from_attribute(&given[DEAD_LETTER]).unwrap();
+            assert_eq!(read.last_attempt_logs.take(), Some(attempt_logs()));
+            assert_eq!(Some(read), DeadLetter::from_attribute(&expected[DEAD_LETTER]));
+        }
+    }
+    assert!(
+        has_logs.is_sorted() && !has_logs[0] && has_logs.last() == Some(&true),
+        "where there is room, they are there"
+    );
 }
 
 #[test]

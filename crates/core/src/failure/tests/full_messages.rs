@@ -1,10 +1,13 @@
 //! Documents of messages with little or no room for them.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::arrival::trace_header_and_verdict;
 use crate::decide::next_hop;
 use crate::message::metadata::NEVER;
 use crate::policy::Policy;
+use crate::testing::attempt_logs;
 
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
@@ -51,6 +54,33 @@ fn ever_more_of_a_hand_off_gives_way_and_what_decides_goes_at_last_into_the_trac
     assert_eq!(record.trace_header.as_deref(), Some(TRACE), "the producer's");
     let Document::HandOff(again) = document else { panic!("{document:?}") };
     assert_eq!((again.error.error_type, again.answer), (hand_off.error.error_type, hand_off.answer));
+}
+
+/// The reason is worth more than the pointer to its log lines.
+#[test]
+fn the_log_lines_give_way_before_a_byte_of_the_reason_does() {
+    let mut given = verdict();
+    given.case.as_mut().unwrap().failure.error.details = "d".repeat(3000);
+    let without = given.clone();
+    given.case.as_mut().unwrap().failure.delivery.last_attempt_logs = Some(attempt_logs());
+    let mut outcomes = BTreeSet::new();
+    for free in (0..2000).step_by(7) {
+        for producer in [Attributes::new(), producer(10)] {
+            let body_bytes = (MESSAGE_BYTES_MAX - free).saturating_sub(attributes_size(&producer));
+            let [given, expected] =
+                [&given, &without].map(|verdict| verdict.attach_to(&producer, body_bytes, Some(TRACE)));
+            assert!(body_bytes + attributes_size(&given.attributes) <= MESSAGE_BYTES_MAX);
+            let has_logs = given != expected;
+            outcomes.insert(has_logs);
+            let Document::Verdict(mut again) = opened(given).0 else { panic!("a verdict") };
+            if has_logs {
+                let delivery = &mut again.case.as_mut().unwrap().failure.delivery;
+                assert_eq!(delivery.last_attempt_logs.take(), Some(attempt_logs()), "{free}");
+            }
+            assert_eq!(Document::Verdict(again), opened(expected).0, "{free}");
+        }
+    }
+    assert_eq!(outcomes.len(), 2);
 }
 
 #[test]

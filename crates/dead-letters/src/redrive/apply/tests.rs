@@ -168,6 +168,7 @@ fn dead_in_generation(n: usize, generation: &str) -> Content {
     );
     let record = DeadLetter {
         last_attempt_traceparent: None,
+        last_attempt_logs: None,
         stage: Stage::FailedMessageProcessor.into(),
         cause: Cause {
             error_type: "HttpStatus.503".to_owned(),

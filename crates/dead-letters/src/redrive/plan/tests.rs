@@ -168,6 +168,7 @@ fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
         details: "Max retry attempts 5 exceeded".to_owned(),
         record: DeadLetter {
             last_attempt_traceparent: None,
+            last_attempt_logs: None,
             stage: Stage::FailedMessageProcessor.into(),
             cause: Cause { error_type: "Panic".to_owned(), message: String::new(), ..Cause::default() },
             attempts: Some(5),

@@ -57,7 +57,12 @@ fn a_message_that_is_given_up_blocks_its_group_and_a_notice_says_so() {
     let sqs_message_id = read.verdict.case.unwrap().failure.delivery.source_message_id;
     let error_type = "RETRY_ATTEMPT_EXCEEDED";
     let told = setup.world.seen.events();
-    assert!(told.contains(&Event::Blocked { message_id: Some(id(0)), sqs_message_id, error_type }));
+    assert!(told.contains(&Event::Blocked {
+        message_id: Some(id(0)),
+        sqs_message_id,
+        error_type,
+        request_id: None
+    }));
     assert!(!told.iter().any(|event| matches!(event, Event::GivenUp { .. })));
 }
 

@@ -130,6 +130,7 @@ fn dead(n: usize, text: &str) -> Content {
     ]);
     let record = DeadLetter {
         last_attempt_traceparent: None,
+        last_attempt_logs: None,
         stage: Stage::FailedMessageProcessor.into(),
         cause: Cause { error_type: "Panic".to_owned(), message: "down".to_owned(), ..Cause::default() },
         attempts: Some(5),

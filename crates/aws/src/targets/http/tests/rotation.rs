@@ -132,8 +132,13 @@ async fn the_call_with_the_new_key_has_the_same_trace() {
     let parent = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
     let attributes = Attributes::from([("traceparent".to_owned(), Attribute::string(parent))]);
     let message = Message { attributes: &attributes, ..message("{}") };
-    let invocation =
-        Invocation { trace: None, message: &message, record: &record(None), end: Timestamp::MAX_UTC };
+    let invocation = Invocation {
+        trace: None,
+        logs: None,
+        message: &message,
+        record: &record(None),
+        end: Timestamp::MAX_UTC,
+    };
     assert_eq!(soon(setup.target.invoke(invocation)).await, Ok(()));
     let parents: Vec<_> =
         setup.server.requests().iter().map(|one| one.header("traceparent").join("|")).collect();

@@ -22,6 +22,7 @@ fn annotation() -> Annotation {
         details: "Max retry attempts 5 exceeded".to_owned(),
         record: DeadLetter {
             last_attempt_traceparent: None,
+            last_attempt_logs: None,
             stage: Stage::FailedMessageProcessor.into(),
             cause: Cause {
                 error_type: "Db.Busy".to_owned(),

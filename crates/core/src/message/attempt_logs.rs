@@ -1,0 +1,157 @@
+//! The log lines of an attempt: where CloudWatch Logs has them.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::Timestamp;
+use super::metadata::{parse_rfc3339, rfc3339};
+use crate::json::forward_compatible::UnknownMembers;
+use crate::log_location::LogLocation;
+
+/// The member of our documents.
+pub(crate) const LAST_ATTEMPT_LOGS: &str = "last_attempt_logs";
+
+/// The log lines of the attempt that failed, with its times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptLogs {
+    location: LogLocation,
+    started_at: Timestamp,
+    ended_at: Timestamp,
+    /// Preserved unchanged.
+    unknown: UnknownMembers,
+}
+
+impl AttemptLogs {
+    /// The lines of a call; `None` if nothing is known of their location.
+    #[must_use]
+    pub fn new(location: LogLocation, started_at: Timestamp, ended_at: Timestamp) -> Option<Self> {
+        let logs = Self { location, started_at, ended_at, unknown: UnknownMembers::default() };
+        (!logs.location.is_empty() && started_at <= ended_at).then_some(logs)
+    }
+
+    #[must_use]
+    pub fn location(&self) -> &LogLocation {
+        &self.location
+    }
+
+    #[must_use]
+    pub fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+
+    #[must_use]
+    pub fn ended_at(&self) -> Timestamp {
+        self.ended_at
+    }
+
+    /// One of our documents, an object with members, with the log lines as its last member if that has room.
+    pub(crate) fn added_to(&self, document: String, has_room: impl Fn(usize) -> bool) -> String {
+        let logs = serde_json::to_string(self).expect("strings and maps with string keys always serialise");
+        let Some(open) = document.strip_suffix('}') else { return document };
+        let with_logs = format!("{open},\"{LAST_ATTEMPT_LOGS}\":{logs}}}");
+        if has_room(with_logs.len()) { with_logs } else { document }
+    }
+
+    /// The document without what [`Self::added_to`] has added; `None` if it has nothing of it.
+    pub(crate) fn removed_from(document: &str) -> Option<String> {
+        // A quotation mark within a text has a backslash.
+        let (without, _) = document.rsplit_once(&format!(",\"{LAST_ATTEMPT_LOGS}\":"))?;
+        Some(format!("{without}}}"))
+    }
+
+    /// Parses the member of a document. Anything that no version writes counts as absent: a broken pointer must not cost a
+    /// message.
+    pub(crate) fn of_json(text: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Members<'a> {
+            #[serde(borrow)]
+            request_id: Option<Cow<'a, str>>,
+            #[serde(borrow)]
+            log_group: Option<Cow<'a, str>>,
+            #[serde(borrow)]
+            log_stream: Option<Cow<'a, str>>,
+            #[serde(borrow)]
+            started_at: Cow<'a, str>,
+            #[serde(borrow)]
+            ended_at: Cow<'a, str>,
+        }
+        let Members { request_id, log_group, log_stream, started_at, ended_at } =
+            serde_json::from_str(text.starts_with('{').then_some(text)?).ok()?;
+        let location =
+            LogLocation::in_stream(log_group.map(Cow::into_owned), log_stream.map(Cow::into_owned))
+                .with_request_id(request_id.as_deref());
+        let logs = Self::new(location, parse_rfc3339(&started_at)?, parse_rfc3339(&ended_at)?)?;
+        let known = ["request_id", "log_group", "log_stream", "started_at", "ended_at"];
+        Some(Self { unknown: UnknownMembers::except(&known, text), ..logs })
+    }
+}
+
+impl Serialize for AttemptLogs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { location, started_at, ended_at, unknown } = self;
+        #[derive(Serialize)]
+        struct Members<'a> {
+            #[serde(flatten)]
+            location: &'a LogLocation,
+            started_at: String,
+            ended_at: String,
+            #[serde(flatten)]
+            unknown: &'a UnknownMembers,
+        }
+        let (started_at, ended_at) = (rfc3339(*started_at), rfc3339(*ended_at));
+        Members { location, started_at, ended_at, unknown }.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::at;
+
+    const STREAM: &str = "2026/07/25/orders[$LATEST]0123456789abcdef0123456789abcdef";
+    const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
+
+    fn logs() -> AttemptLogs {
+        let location = LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some(STREAM.to_owned()))
+            .with_request_id(Some(ID));
+        AttemptLogs::new(location, at(1), at(2)).unwrap()
+    }
+
+    #[test]
+    fn the_log_lines_of_an_attempt_are_written_and_read_again_with_members_of_a_later_version() {
+        let json = serde_json::to_string(&logs()).unwrap();
+        let expected = format!(
+            r#"{{"request_id":"{ID}","log_group":"/aws/lambda/orders","log_stream":"{STREAM}","started_at":"2026-07-25T17:20:01.000000Z","ended_at":"2026-07-25T17:20:02.000000Z"}}"#
+        );
+        assert_eq!(json, expected);
+        assert_eq!(AttemptLogs::of_json(&json), Some(logs()));
+        let later = json.replace("{\"request", "{\"account\":\"1\",\"request");
+        let read = AttemptLogs::of_json(&later).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), json.replace('}', ",\"account\":\"1\"}"));
+        let short =
+            r#"{"request_id":"a","started_at":"1970-01-01T00:00:00Z","ended_at":"1970-01-01T00:00:00Z"}"#;
+        let read = AttemptLogs::of_json(short).unwrap();
+        assert_eq!((read.location().request_id(), read.location().log_group()), (Some("a"), None));
+    }
+
+    #[test]
+    fn a_pointer_that_no_version_writes_counts_as_absent() {
+        let times = r#""started_at":"1970-01-01T00:00:01Z","ended_at":"1970-01-01T00:00:02Z""#;
+        for wrong in [
+            "null".to_owned(),
+            "[]".to_owned(),
+            format!("{{{times}}}"),
+            format!("{{\"request_id\":7,{times}}}"),
+            format!("{{\"request_id\":\"a b\",{times}}}"),
+            format!("{{\"log_group\":\"$(id)\",{times}}}"),
+            format!("{{\"log_group\":\"--endpoint-url\",{times}}}"),
+            format!("{{\"request_id\":\"a\",\"request_id\":\"b\",{times}}}"),
+            r#"{"request_id":"a","started_at":"1970-01-01T00:00:02Z"}"#.to_owned(),
+            r#"{"request_id":"a","started_at":"1970-01-01T00:00:02Z","ended_at":"1970-01-01T00:00:01Z"}"#
+                .to_owned(),
+        ] {
+            assert_eq!(AttemptLogs::of_json(&wrong), None, "{wrong}");
+        }
+    }
+}
