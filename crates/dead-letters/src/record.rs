@@ -9,6 +9,7 @@ use redeliver_core::failure::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS
 use redeliver_core::failure::reason::Code;
 use redeliver_core::failure::{FAILURE, LastError, Verdict};
 use redeliver_core::json::value::is_json;
+use redeliver_core::message::attempt_logs::AttemptLogs;
 use redeliver_core::message::metadata::{Metadata, parse_rfc3339};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::{MessageSchema, Parsed};
@@ -182,6 +183,15 @@ impl DeadLetterRecord {
     #[must_use]
     pub fn first_id(&self) -> &str {
         first_id(&self.message, self.dead_letter.as_ref())
+    }
+
+    /// The log lines of its last attempt: from our document, or from the verdict of a notice.
+    #[must_use]
+    pub fn last_attempt_logs(&self) -> Option<AttemptLogs> {
+        match &self.dead_letter {
+            Some(ours) => ours.last_attempt_logs.clone(),
+            None => attached_verdict(&self.message)?.case?.failure.delivery.last_attempt_logs,
+        }
     }
 
     /// The trace context that its producer gave it.

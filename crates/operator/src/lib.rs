@@ -10,6 +10,7 @@
 
 pub mod archive;
 pub mod audit;
+mod aws_console;
 pub mod backup_place;
 pub mod check;
 pub mod dead_letter;
@@ -19,6 +20,7 @@ pub mod file_journals;
 pub mod files;
 pub mod fleet;
 pub mod http_server;
+pub mod log_lines;
 pub mod markup;
 pub mod message_file;
 pub mod own_function;

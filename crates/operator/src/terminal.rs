@@ -3,6 +3,7 @@
 
 pub mod escape;
 pub mod output;
+pub mod shell;
 pub mod signals;
 pub mod stderr;
 pub mod units;

@@ -7,6 +7,8 @@ use redeliver_core::failure::annotation::DeadLetter;
 use redeliver_core::trace::SpanContext;
 use redeliver_dead_letters::DeadLetterRecord;
 
+use crate::aws_console;
+
 /// The option for the address of traces.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TraceUrlArgs {
@@ -66,27 +68,16 @@ impl TraceUrlArgs {
     }
 
     fn url(&self, span: SpanContext, queue_arn: &str) -> Option<String> {
-        let mut parts = queue_arn.split(':').skip(1);
-        let (partition, region) = (parts.next(), parts.nth(1).unwrap_or_default());
-        let is_region = !region.is_empty()
-            && region.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
         let template = match &self.trace_url {
             Some(TraceUrl(template)) => template.clone(),
-            None => {
-                let host = match partition? {
-                    "aws" => "console.aws.amazon.com",
-                    "aws-cn" => "console.amazonaws.cn",
-                    "aws-us-gov" => "console.amazonaws-us-gov.com",
-                    _ => return None,
-                };
-                format!("https://{host}/cloudwatch/home?region={{region}}#xray:traces/{{xray_trace_id}}")
-            }
+            None => format!("{}xray:traces/{{xray_trace_id}}", aws_console::cloudwatch(queue_arn)?),
         };
-        if template.contains("{region}") && !is_region {
-            return None;
-        }
         let url = template.replace("{trace_id}", &span.trace_id());
-        Some(url.replace("{xray_trace_id}", &span.xray_trace_id()).replace("{region}", region))
+        let url = url.replace("{xray_trace_id}", &span.xray_trace_id());
+        if url.contains("{region}") {
+            return Some(url.replace("{region}", aws_console::region(queue_arn)?));
+        }
+        Some(url)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The command that does what a plan does.
 
 use redeliver_operator::terminal::escape::escaped_lines;
+use redeliver_operator::terminal::shell::quoted;
 
 use crate::plans::plan::{Action, Plan};
 
@@ -81,15 +82,6 @@ fn selection(plan: &Plan) -> Option<Vec<String>> {
     };
     words.extend(filter.into_iter().flat_map(|filter| ["--where".to_owned(), quoted(&filter)]));
     Some(words)
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,=@+".contains(&byte);
-    if !word.is_empty() && word.bytes().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "each crate needs a part of them")]
 
 use redeliver_testing::dead_letters;
-pub(crate) use redeliver_testing::dead_letters::{at, body, id, received};
+pub(crate) use redeliver_testing::dead_letters::{at, attempt_logs, body, id, received};
 
 use super::{AuditReport, Context, Tally};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, Retention};

@@ -6,6 +6,7 @@ use redeliver_dead_letters::DeadLetterRecord;
 
 use super::report::AuditReport;
 use crate::dead_letter::{Layout, Mask, lay_out};
+use crate::log_lines::LogLines;
 
 /// An output format.
 pub trait View {
@@ -33,21 +34,44 @@ impl View for Json {
     }
 }
 
-/// One line a message: the document that filters get.
+/// One line a message: the document that filters get, and `logs`, the way to the log lines of its last attempt.
 pub struct JsonLines;
 
 impl View for JsonLines {
     fn add(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
         // A body has its own line breaks.
         let line = lay_out(&record.document(), Layout::Compact, Mask::Nothing, usize::MAX);
-        writeln!(output, "{}", line.map(|line| line.text).unwrap_or_default())
+        let line = line.map(|line| line.text).unwrap_or_default();
+        match (LogLines::of(record), line.strip_suffix('}')) {
+            (Some(logs), Some(open)) => {
+                writeln!(output, "{open},\"logs\":{}}}", serde_json::to_string(&logs)?)
+            }
+            _ => writeln!(output, "{line}"),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::examples::{foreign, message};
+    use crate::audit::examples::{attempt_logs, foreign, message, record};
+
+    #[test]
+    fn a_line_leads_to_the_log_lines_of_the_last_attempt() {
+        let mut record = record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
+        record.dead_letter.as_mut().unwrap().last_attempt_logs = attempt_logs();
+        let mut output = Vec::new();
+        JsonLines.add(&record, &mut output).unwrap();
+        let line: serde_json::Value = serde_json::from_slice(&output).unwrap();
+        let logs = &line["logs"];
+        assert_eq!(
+            [&logs["request_id"], &logs["log_group"], &logs["log_stream"]],
+            ["7b1c7d3e-0191", "/aws/lambda/orders", "2026/07/25/[$LATEST]0123456789abcdef"]
+        );
+        assert!(logs["url"].as_str().unwrap().starts_with("https://console.aws.amazon.com/cloudwatch/"));
+        assert!(logs["command"].as_str().unwrap().starts_with("aws logs filter-log-events "));
+        assert_eq!(line["error_type"], "RETRY_ATTEMPT_EXCEEDED");
+    }
 
     #[test]
     fn each_message_is_one_line_whatever_its_body() {

@@ -8,6 +8,7 @@ use redeliver_dead_letters::{DeadLetterRecord, plain};
 
 use super::body::body_for_people;
 use super::timeline::{Event, Kind, Timeline};
+use crate::log_lines::LogLines;
 use crate::markup::moment;
 use crate::terminal::escape::shortened;
 use crate::terminal::units::{about, counted, float};
@@ -68,6 +69,7 @@ pub fn details(record: &DeadLetterRecord, showing: &Showing, body_bytes_max: usi
                     @else { code { (id) } }
                 }
             }
+            (log_lines(record))
             (attributes(record, reveal))
             details class="body" open[is_open] {
                 summary { "Body " span { (counted(message.body.len() as u64, "byte")) @if !reveal { ", values masked" } } }
@@ -146,6 +148,25 @@ fn in_words(timeline: &Timeline) -> Markup {
     }
 }
 
+/// The way to the log lines of the last attempt.
+fn log_lines(record: &DeadLetterRecord) -> Markup {
+    let Some(logs) = LogLines::of(record) else { return Markup::default() };
+    html! {
+        p class="remark" {
+            "Log lines of the last attempt: "
+            @if let Some(id) = logs.location.request_id() { "request id " code { (id) } " " }
+            @if let Some(place) = logs.place() { "in " (place) " " }
+            @if let Some(url) = &logs.url { a href=(url) rel="noreferrer" { "CloudWatch Logs Insights" } }
+        }
+        @if let Some(command) = &logs.command {
+            details class="body" {
+                summary { "Log lines on the command line" }
+                pre tabindex="0" role="region" aria-label="The command for the log lines" { (command) }
+            }
+        }
+    }
+}
+
 /// The producer's attributes. Ours are shown elsewhere on the page.
 fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
     let is_shown =
@@ -178,6 +199,25 @@ mod tests {
     use redeliver_testing::dead_letters;
 
     use super::*;
+
+    #[test]
+    fn a_page_links_the_log_lines_of_the_last_attempt_and_has_the_command() {
+        let mut record = DeadLetterRecord::new(dead_letters::record("RETRY_ATTEMPT_EXCEEDED", "x", 1));
+        let page = |record: &DeadLetterRecord| {
+            details(record, &Showing::default(), BODY_BYTES_MAX, false).into_string()
+        };
+        assert!(!page(&record).contains("Log lines"));
+        record.dead_letter.as_mut().unwrap().last_attempt_logs = dead_letters::attempt_logs();
+        let page = page(&record);
+        for expected in [
+            "request id <code>7b1c7d3e-0191</code>",
+            "in /aws/lambda/orders 2026/07/25/[$LATEST]0123456789abcdef ",
+            r#"<a href="https://console.aws.amazon.com/cloudwatch/home?region=us-east-1#logsV2:logs-insights$3F"#,
+            "aws logs filter-log-events --region us-east-1 ",
+        ] {
+            assert!(page.contains(expected), "{expected} in {page}");
+        }
+    }
 
     #[test]
     fn a_page_links_the_traces_of_the_last_attempt_and_of_the_producer() {

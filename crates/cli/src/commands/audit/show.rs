@@ -8,6 +8,7 @@ use redeliver_dead_letters::groups::written;
 use redeliver_dead_letters::{DeadLetterRecord, plain};
 use redeliver_operator::audit::View;
 use redeliver_operator::dead_letter::{Showing, Timeline, body_for_people};
+use redeliver_operator::log_lines::LogLines;
 use redeliver_operator::terminal::escape::{escaped, escaped_lines};
 use redeliver_operator::terminal::units::counted;
 use redeliver_operator::trace_url::Trace;
@@ -38,6 +39,7 @@ impl View for Show {
 fn describe_message(record: &DeadLetterRecord, showing: &Showing, heading: &Style) -> String {
     let reveal = showing.reveal;
     let message = &record.message;
+    let logs = LogLines::of(record);
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{:<18} {}", name, escaped(value));
@@ -68,6 +70,17 @@ fn describe_message(record: &DeadLetterRecord, showing: &Showing, heading: &Styl
     }
     for Trace { name, id, url } in showing.traces.of(record) {
         line(name, &url.map_or_else(|| id.clone(), |url| format!("{id} {url}")));
+    }
+    if let Some(LogLines { location, url, command, .. }) = &logs {
+        if let Some(id) = location.request_id() {
+            line("request id", id);
+        }
+        if let Some(place) = logs.as_ref().and_then(LogLines::place) {
+            line("log lines", &place);
+        }
+        for way in [url, command].into_iter().flatten() {
+            line("", way);
+        }
     }
     text += &describe_timeline(record, heading);
     if !message.attributes.is_empty() {
@@ -108,7 +121,7 @@ fn describe_timeline(record: &DeadLetterRecord, heading: &Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit::examples::{id, record};
+    use crate::commands::audit::examples::{attempt_logs, id, record};
 
     fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
         let mut output = Vec::new();
@@ -156,6 +169,22 @@ mod tests {
             "producer's trace   5759e988bd862e3fe1be46a994272793 https://console.aws.amazon.com/",
         ] {
             assert!(text.contains(expected), "{expected} in {text}");
+        }
+    }
+
+    #[test]
+    fn the_log_lines_of_the_last_attempt_are_a_link_and_a_command() {
+        let mut record = record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
+        assert!(!shown(&record, false).contains("log lines"));
+        record.dead_letter.as_mut().unwrap().last_attempt_logs = attempt_logs();
+        let text = shown(&record, false);
+        let lines: Vec<_> = text.lines().skip_while(|line| !line.starts_with("request id")).collect();
+        assert_eq!(lines[0], "request id         7b1c7d3e-0191");
+        assert_eq!(lines[1], "log lines          /aws/lambda/orders 2026/07/25/[$LATEST]0123456789abcdef");
+        let [link, command] =
+            ["https://console.aws.amazon.com/cloudwatch/home?", "aws logs filter-log-events "];
+        for (line, way) in lines[2..4].iter().zip([link, command]) {
+            assert!(line.starts_with(&format!("{:19}{way}", "")), "{line}");
         }
     }
 

@@ -1,0 +1,158 @@
+//! The way from a dead letter to the log lines of its last attempt: a link to CloudWatch Logs Insights, and a command.
+//!
+//! Anybody may have written what a dead letter says of them. [`LogLocation`] holds only names that CloudWatch and Lambda
+//! write, and all of them are encoded or quoted all the same.
+
+use std::fmt::Write as _;
+
+use chrono::{SecondsFormat, TimeDelta};
+use redeliver_core::log_location::LogLocation;
+use redeliver_core::message::Timestamp;
+use redeliver_core::message::attempt_logs::AttemptLogs;
+use redeliver_dead_letters::DeadLetterRecord;
+use serde::Serialize;
+
+use crate::aws_console;
+use crate::terminal::shell::quoted;
+
+/// Before the call and after it: clocks differ, and a line may be a moment late.
+const MARGIN: TimeDelta = TimeDelta::seconds(1);
+
+/// The log lines of the last attempt, and the ways to them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogLines {
+    #[serde(flatten)]
+    pub location: LogLocation,
+    /// The log group of a Lambda function that was invoked, if it has not chosen another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_log_group: Option<String>,
+    /// CloudWatch Logs Insights: all lines of the log stream during the call, or those with the request id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// For the AWS CLI: the lines with the request id, or else all lines of the log stream during the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+impl LogLines {
+    /// `None` if the dead letter says nothing of them.
+    #[must_use]
+    pub fn of(record: &DeadLetterRecord) -> Option<Self> {
+        let logs = record.last_attempt_logs()?;
+        let location = logs.location().clone();
+        let default_log_group = default_log_group(record, &location);
+        let group = location.log_group().or(default_log_group.as_deref());
+        // A file of dead letters has no region, but the source queue has.
+        let source = record.dead_letter.as_ref().and_then(|ours| ours.source_queue_arn.as_deref());
+        let arn = [Some(record.message.queue_arn.as_str()), source].into_iter().flatten();
+        let arn = arn.into_iter().find(|arn| aws_console::region(arn).is_some());
+        let place = arn.zip(group).filter(|_| location.request_id().or(location.log_stream()).is_some());
+        Some(Self {
+            url: place.and_then(|(arn, group)| insights(arn, group, &logs)),
+            command: place.and_then(|(arn, group)| command(arn, group, &logs)),
+            default_log_group,
+            location,
+        })
+    }
+
+    /// The log group and the log stream, as far as they are known.
+    #[must_use]
+    pub fn place(&self) -> Option<String> {
+        if let Some(group) = &self.default_log_group {
+            return Some(format!("{group}, unless the function has another log group"));
+        }
+        let names = [self.location.log_group(), self.location.log_stream()];
+        let names = names.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        (!names.is_empty()).then_some(names)
+    }
+}
+
+/// Lambda's default for the function that was invoked, which does not say where it logs.
+fn default_log_group(record: &DeadLetterRecord, location: &LogLocation) -> Option<String> {
+    if location.log_group().is_some() || location.request_id().is_none() {
+        return None;
+    }
+    let function = record.dead_letter.as_ref()?.cause.function.as_deref()?;
+    let name = function.split(':').next().filter(|name| !name.is_empty())?;
+    let default = LogLocation::in_stream(Some(format!("/aws/lambda/{name}")), None);
+    default.log_group().map(str::to_owned)
+}
+
+/// The times of the call in milliseconds, with a margin.
+fn period(logs: &AttemptLogs) -> (Timestamp, Timestamp) {
+    let from = logs.started_at().checked_sub_signed(MARGIN).unwrap_or(logs.started_at());
+    let to = logs.ended_at().checked_add_signed(MARGIN).unwrap_or(logs.ended_at());
+    (from.max(Timestamp::UNIX_EPOCH), to.max(Timestamp::UNIX_EPOCH))
+}
+
+fn command(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
+    let (from, to) = period(logs);
+    let mut command = format!(
+        "aws logs filter-log-events --region {} --log-group-name {}",
+        quoted(aws_console::region(arn)?),
+        quoted(group)
+    );
+    if let Some(stream) = logs.location().log_stream() {
+        let _ = write!(command, " --log-stream-names {}", quoted(stream));
+    }
+    if let Some(id) = logs.location().request_id() {
+        // A term with a hyphen needs quotation marks ("Filter pattern syntax", Amazon CloudWatch Logs User Guide).
+        let _ = write!(command, " --filter-pattern {}", quoted(&format!("\"{id}\"")));
+    }
+    let (from, to) = (from.timestamp_millis(), to.timestamp_millis());
+    let _ =
+        write!(command, " --start-time {from} --end-time {to} --query 'events[].[message]' --output text");
+    Some(command)
+}
+
+fn insights(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
+    let (from, to) = period(logs);
+    let location = logs.location();
+    // Lines that the handler prints without the request id are in the stream, too.
+    let filter = match (location.log_stream(), location.request_id()) {
+        (Some(stream), _) => format!("@logStream = \"{stream}\""),
+        (None, Some(id)) => format!("@message like \"{id}\""),
+        (None, None) => return None,
+    };
+    let query =
+        format!("fields @timestamp, @message\n| filter {filter}\n| sort @timestamp asc\n| limit 1000");
+    let time = |time: Timestamp| text(&time.to_rfc3339_opts(SecondsFormat::Millis, true));
+    let detail = format!(
+        "~(end~{}~start~{}~timeType~'ABSOLUTE~tz~'UTC~editorString~{}~source~(~{}))",
+        time(to),
+        time(from),
+        text(&query),
+        text(group)
+    );
+    let page = aws_console::cloudwatch(arn)?;
+    Some(format!("{page}logsV2:logs-insights$3FqueryDetail$3D{}", encoded_twice(&detail)))
+}
+
+/// A text in the console's notation of objects: `'` and the text, with `*2f` for a slash.
+fn text(text: &str) -> String {
+    let mut written = "'".to_owned();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
+            written.push(char::from(byte));
+        } else {
+            let _ = write!(written, "*{byte:02x}");
+        }
+    }
+    written
+}
+
+/// The console's notation in a link: percent-encoded twice, with `$` for `%`.
+fn encoded_twice(text: &str) -> String {
+    let mut written = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.*".contains(&byte) {
+            written.push(char::from(byte));
+        } else {
+            let _ = write!(written, "$25{byte:02X}");
+        }
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests;
