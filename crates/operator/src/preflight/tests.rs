@@ -177,10 +177,10 @@ async fn a_missing_right_is_a_sentence_with_its_name() {
 fn template(concurrency: u64) -> tempfile::NamedTempFile {
     let mapping = json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
         "FunctionName": { "Ref": "F" }, "ScalingConfig": { "MaximumConcurrency": concurrency } } });
-    template_of(json!({ "m": mapping }))
+    template_of(&json!({ "m": mapping }))
 }
 
-fn template_of(resources: serde_json::Value) -> tempfile::NamedTempFile {
+fn template_of(resources: &serde_json::Value) -> tempfile::NamedTempFile {
     use std::io::Write as _;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     write!(file, "{}", json!({ "Resources": resources })).unwrap();
@@ -193,7 +193,7 @@ async fn a_queue_that_a_new_stack_would_create_and_exists_is_found() {
     let queue = |name| json!({ "Type": "AWS::SQS::Queue", "Properties": { "QueueName": name } });
     let named_later = json!({ "Fn::Sub": "${Prefix}-source" });
     let template = template_of(
-        json!({ "a": queue("p-final-dlq".into()), "b": queue("p-source".into()), "c": queue(named_later) }),
+        &json!({ "a": queue("p-final-dlq".into()), "b": queue("p-source".into()), "c": queue(named_later) }),
     );
     let missing = json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "no" });
     let endpoint = Loopback::start([
