@@ -35,7 +35,7 @@ struct Found {
 
 #[derive(Debug, Deserialize)]
 struct Advised {
-    /// What to do, if anything.
+    /// The command or the change that helps, if there is anything to do.
     advice: Option<String>,
 }
 

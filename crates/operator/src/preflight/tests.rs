@@ -55,7 +55,7 @@ fn listed(mappings: &[serde_json::Value]) -> (u16, Body) {
 
 /// The findings of a deployment with these mappings of its source queue, and these of each of its functions.
 async fn mapped(source: &[serde_json::Value], of_functions: &[&[serde_json::Value]]) -> Preflight {
-    // Someone else's reader of the final DLQ, which is no problem.
+    // Someone else's reader of the final DLQ, not a problem.
     let exporter = mapping("export", "p-final-dlq", "Enabled", &[]);
     let mut answers = vec![deployed(), deployed()];
     answers.extend(["source", "annotation", "final-dlq"].map(queue));
