@@ -30,7 +30,7 @@ const CUT_OFF: Duration = Duration::from_millis(100);
 /// Interval between checks of a breaker that another batch keeps waiting.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a call leaves behind beside its outcome.
+/// Side results of a call: its log lines and its span.
 #[derive(Clone, Copy)]
 struct Reports<'a> {
     logs: &'a CallLogs,

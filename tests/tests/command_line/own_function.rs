@@ -86,7 +86,12 @@ impl Own {
         let folder = self.app.path.parent().expect("it is in a folder");
         let mut program = program(&[&arguments[..], more].concat());
         let version = [("AWS_LAMBDA_FUNCTION_NAME", "orders"), ("AWS_LAMBDA_FUNCTION_VERSION", "7")];
-        program.envs(version).envs(variables.iter().copied()).current_dir(folder).output().expect("the program starts")
+        program
+            .envs(version)
+            .envs(variables.iter().copied())
+            .current_dir(folder)
+            .output()
+            .expect("the program starts")
     }
 }
 
@@ -146,7 +151,8 @@ fn assert_causes(exec: &str, variables: &[(&str, &str)], expected: &[(&str, &str
     let dead = own.dead.text();
     let causes: BTreeMap<_, _> = dead.lines().map(|line| (id(line), cause(line))).collect();
     let causes: Vec<_> = causes.into_values().map(|[error_type, message, _]| (error_type, message)).collect();
-    let expected: Vec<_> = expected.iter().map(|(_, name, text)| ((*name).to_owned(), text.clone())).collect();
+    let expected: Vec<_> =
+        expected.iter().map(|(_, name, text)| ((*name).to_owned(), text.clone())).collect();
     assert_eq!(causes, expected, "{}", stderr(&output));
 }
 
