@@ -1,7 +1,9 @@
 """Sets the attributes that redeliver needs on a source queue outside its stack; on delete, removes its redrive policy."""
 
 import json
+import os
 import time
+import urllib.parse
 import urllib.request
 
 import boto3
@@ -17,6 +19,7 @@ class Refused(Exception):
 
 
 def handler(event, _context):
+    check_sender(event)
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
     answer.update(PhysicalResourceId=event.get("PhysicalResourceId", UNTOUCHED), Status="SUCCESS")
     try:
@@ -28,6 +31,17 @@ def handler(event, _context):
     headers = {"Content-Type": ""}
     body = json.dumps(answer).encode()
     urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], body, headers, method="PUT"), timeout=30).close()
+
+
+def check_sender(event):
+    """Whoever may invoke the function could otherwise redirect the queue's messages, and have it send to any URL."""
+    url = urllib.parse.urlsplit(event["ResponseURL"])
+    # An emulator's, which nothing names on AWS.
+    emulator = urllib.parse.urlsplit(os.environ.get("AWS_ENDPOINT_URL", "")).hostname
+    host, suffix = url.hostname or "", "." + os.environ["URL_SUFFIX"]
+    is_aws = url.scheme == "https" and host.startswith("cloudformation-custom-resource-response-") and host.endswith(suffix)
+    if event["StackId"] != os.environ["STACK_ID"] or not (is_aws or (emulator and host == emulator)):
+        raise PermissionError("not a request of CloudFormation for this stack")
 
 
 def act(event, wanted, answer):

@@ -72,6 +72,7 @@ function fingerprint(resolved: unknown): string {
 }
 
 function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Function {
+  const stack = Stack.of(scope);
   const logGroup = createLogGroup(scope, 'SetterLogs', plan);
   const role = new iam.Role(scope, 'SetterRole', {
     assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
@@ -83,7 +84,7 @@ function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Fu
   );
   if (plan.vpc) {
     // Its name is not known here, and the role is of no other function.
-    allowNetworkInterfaces(role, Stack.of(scope).formatArn({ service: 'lambda', resource: 'function:*' }));
+    allowNetworkInterfaces(role, stack.formatArn({ service: 'lambda', resource: 'function:*' }));
   }
   const setter = new lambda.Function(scope, 'Setter', {
     description: 'Sets the attributes of the existing source queue at deployment.',
@@ -93,6 +94,7 @@ function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Fu
     handler: 'index.handler',
     code: lambda.Code.fromInline(readFileSync(join(__dirname, 'existing-source-queue.py'), 'utf8')),
     role,
+    environment: { STACK_ID: stack.stackId, URL_SUFFIX: stack.urlSuffix },
     logGroup,
     loggingFormat: lambda.LoggingFormat.JSON,
     timeout: LONGEST,

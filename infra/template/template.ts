@@ -260,19 +260,16 @@ const OF_PARAMETERS = {
 
 function functionParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {
   const VpcConfig = { SecurityGroupIds: listIn({ Ref: 'VpcSecurityGroupIds' }), SubnetIds: listIn({ Ref: 'VpcSubnetIds' }) };
-  return {
-    ...('VpcConfig' in properties && { VpcConfig }),
-    // The function that sets an existing queue's attributes has its code in the template, and no settings.
-    ...('Environment' in properties && packageParameters(properties, architecture)),
-  };
-}
-
-function packageParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {
   const { Variables } = properties['Environment'] as { Variables: JsonObject };
   const given = Object.entries(OF_PARAMETERS).filter(([name]) => name in Variables);
   const parameters = Object.fromEntries(given.map(([name, parameter]) => [name, { Ref: parameter }]));
-  // The handler is the function's own name.
-  return { Code: zipOf(String(properties['Handler']), architecture), Environment: { Variables: { ...Variables, ...parameters } } };
+  const { Code, Handler } = properties as { Code: JsonObject; Handler: string };
+  return {
+    // The handler is the function's own name. Inline code is no zip's.
+    Code: 'ZipFile' in Code ? Code : zipOf(Handler, architecture),
+    Environment: { Variables: { ...Variables, ...parameters } },
+    ...('VpcConfig' in properties && { VpcConfig }),
+  };
 }
 
 function mappingParameters({ EventSourceArn }: JsonObject): JsonObject {

@@ -98,7 +98,7 @@ async function run(queue: Queue, request: Record<string, any>, wanted: Record<st
   };
   const source = join(__dirname, '../lib/existing-source-queue.py');
   const child = spawn('python3', ['-c', HANDLER, source, JSON.stringify(event)], {
-    env: { ...process.env, PYTHONPATH: directory },
+    env: { ...process.env, PYTHONPATH: directory, STACK_ID: 'stack', URL_SUFFIX: 'amazonaws.com', AWS_ENDPOINT_URL: 'http://127.0.0.1:1' },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const [code] = await once(child, 'exit');
@@ -107,10 +107,39 @@ async function run(queue: Queue, request: Record<string, any>, wanted: Record<st
   return { answer: JSON.parse(answer), queue: JSON.parse(readFileSync(state, 'utf8')) };
 }
 
+/** The exit code of the function for a request from elsewhere, on AWS, where nothing names an emulator. */
+function refuses(request: Record<string, string>): boolean {
+  const directory = temporaryDirectory();
+  writeFileSync(join(directory, 'boto3.py'), BOTO3);
+  const source = join(__dirname, '../lib/existing-source-queue.py');
+  const check = 'import json,sys,runpy; runpy.run_path(sys.argv[1])["check_sender"](json.loads(sys.argv[2]))';
+  const { status, stderr } = spawnSync('python3', ['-c', check, source, JSON.stringify({ StackId: 'stack', ...request })], {
+    env: { ...process.env, PYTHONPATH: directory, STACK_ID: 'stack', URL_SUFFIX: 'amazonaws.com' },
+    encoding: 'utf8',
+  });
+  assert.ok(status === 0 || stderr.includes('PermissionError: not a request of CloudFormation for this stack'), stderr);
+  return status !== 0;
+}
+
 const create = { RequestType: 'Create' };
 const update = { RequestType: 'Update', PhysicalResourceId: ARN };
 const remove = { RequestType: 'Delete', PhysicalResourceId: ARN };
 const withoutPython = spawnSync('python3', ['--version']).status === 0 ? false : 'needs python3';
+
+test('only a request of CloudFormation for its own stack is obeyed', { skip: withoutPython }, () => {
+  const ours = 'https://cloudformation-custom-resource-response-euwest1.s3.eu-west-1.amazonaws.com/arn%3Aaws?X-Amz-Signature=1';
+  const requests: Record<string, string>[] = [
+    { ResponseURL: ours },
+    { ResponseURL: ours, StackId: 'another' },
+    { ResponseURL: ours.replace('https', 'http') },
+    { ResponseURL: 'https://evil.example.com/cloudformation-custom-resource-response-euwest1.s3.amazonaws.com' },
+    { ResponseURL: 'https://cloudformation-custom-resource-response-euwest1.s3.amazonaws.com.evil.example.com/' },
+    { ResponseURL: 'https://cloudformation-custom-resource-response-euwest1.s3.amazonaws.com@evil.example.com/' },
+    { ResponseURL: 'http://169.254.169.254/' },
+    { ResponseURL: '' },
+  ];
+  assert.deepEqual(requests.map(refuses), [false, ...Array(7).fill(true)]);
+});
 
 describe('what it sets', { skip: withoutPython }, () => {
   test('all that a fresh queue lacks, in one request', async () => {

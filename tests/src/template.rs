@@ -84,6 +84,7 @@ impl Template {
             "AWS::Region" => REGION.to_owned(),
             "AWS::AccountId" => self.account.clone(),
             "AWS::URLSuffix" => "amazonaws.com".to_owned(),
+            "AWS::StackId" => "arn:aws:cloudformation:stack".to_owned(),
             _ if self.resources[id]["Type"] == "AWS::SQS::Queue" => self.queue_url(&self.name(id)),
             _ => self.name(id),
         }

@@ -76,10 +76,11 @@ pub(super) async fn has_worked(stack: &Stack, target: &HttpTarget) {
 async fn set(stack: &Stack, target: &HttpTarget, wanted: &Value) -> Value {
     let role = stack.roles.keys().find(|role| role.contains("Setter")).unwrap();
     let key = stack.key(role);
+    let stack_id = format!("stack of {}", stack.account.id);
     let event = json!({
         "RequestType": "Create",
         "ResponseURL": target.url(),
-        "StackId": format!("stack of {}", stack.account.id),
+        "StackId": stack_id,
         "RequestId": "1",
         "LogicalResourceId": "Set",
         "ResourceProperties": wanted,
@@ -89,6 +90,7 @@ async fn set(stack: &Stack, target: &HttpTarget, wanted: &Value) -> Value {
         .arg(root().join("infra/lib/existing-source-queue.py"))
         .env_clear()
         .env("AWS_ENDPOINT_URL", stack.account.endpoint_url())
+        .envs([("STACK_ID", stack_id.as_str()), ("URL_SUFFIX", "amazonaws.com")])
         .env("AWS_DEFAULT_REGION", REGION)
         .env("AWS_ACCESS_KEY_ID", key.access_key_id())
         .env("AWS_SECRET_ACCESS_KEY", key.secret_access_key())
@@ -97,6 +99,6 @@ async fn set(stack: &Stack, target: &HttpTarget, wanted: &Value) -> Value {
         .unwrap();
     setter.stdin.take().unwrap().write_all(event.to_string().as_bytes()).await.unwrap();
     assert!(setter.wait().await.unwrap().success(), "it answers whatever happens");
-    let answers = target.requests_with(&format!("stack of {}", stack.account.id));
+    let answers = target.requests_with(&stack_id);
     serde_json::from_str(&answers.last().unwrap().body).unwrap()
 }
