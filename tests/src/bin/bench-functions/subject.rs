@@ -143,8 +143,13 @@ fn own_function(
     more: (&str, &str),
     batches: u32,
 ) -> Subject {
-    let queues = ["INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"];
-    let queues = queues.map(|name| (name.to_owned(), stub.queue_url(name)));
+    // The first is that of the event: the batch of another queue would go to the handler as it is.
+    let queues = [
+        ("SOURCE_QUEUE_URL", "source"),
+        ("INTERMEDIATE_DLQ_URL", "intermediate-dlq"),
+        ("ANNOTATION_QUEUE_URL", "annotation"),
+    ];
+    let queues = queues.map(|(variable, name)| (variable.to_owned(), stub.queue_url(name)));
     let more = [("AWS_ENDPOINT_URL", stub.endpoint_url()), more];
     let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let own = program.variables.into_iter().map(|(name, value)| (name.to_owned(), value));
