@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::tools::{Failure, output, root, run, target_dir};
 
-/// What copies the libraries that a `pom.xml` names.
+/// The Maven goal that copies the libraries of a `pom.xml`.
 const COPY_DEPENDENCIES: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies";
 
 /// A folder with functions in one language.

@@ -56,7 +56,7 @@ pub(super) struct Exception {
 #[serde(untagged)]
 enum Frame {
     Text(String),
-    /// Of a panic in Go.
+    /// A frame of a panic in Go.
     Go {
         path: String,
         line: i64,

@@ -710,7 +710,7 @@ async fn a_function_that_is_still_starting_when_its_call_is_broken_off_is_kept()
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
-/// A wrapper that sends traces after each call, or a garbage collection: to start anew would take longer.
+/// A wrapper that sends traces after each call, or a garbage collection: a new start would take longer.
 #[tokio::test]
 async fn a_function_that_still_works_after_its_answer_is_waited_for_and_not_killed() {
     let function = Own::new(HandlerEvent::Record);

@@ -287,7 +287,7 @@ fn an_exception_that_only_carries_another_one_is_that_one() {
     }
 }
 
-/// What Java's runtime cannot send is read from a message only if it can be nothing else.
+/// The message is the only place where Java's runtime leaves a cause.
 #[test]
 fn a_message_is_a_java_exceptions_cause_only_if_it_is_a_class_and_its_message() {
     let thrown_by_java = |error_type: &str, message: &str| {
