@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::response::{Html, IntoResponse};
 use maud::{Markup, html};
 use redeliver_dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::redrive::{Edit, Plan};
 use redeliver_operator::Failure;
 use serde::Deserialize;
 
@@ -59,6 +60,13 @@ impl AtDeployment {
     /// The address of one of its pages.
     pub(crate) fn path(&self, page: &str) -> String {
         format!("{}{}/{page}", self.site.guard.base(), self.number)
+    }
+
+    /// A redrive of its messages, with an edit.
+    pub(crate) fn redrive(&self, edit: Option<Edit>, new_id: bool) -> Plan {
+        let (max_generation, schema) = (self.site.max_generation, self.site.schema.clone());
+        let from_deployment = self.source.queue.is_of_deployment();
+        Plan { edit, new_id, max_generation, schema, from_deployment, ..Plan::default() }
     }
 
     pub(crate) fn page(&self, place: Place, title: &str, body: &Markup) -> Answer {

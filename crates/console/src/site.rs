@@ -6,7 +6,6 @@ use std::time::Duration;
 use redeliver_aws::SystemClock;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::Clock as _;
-use redeliver_dead_letters::redrive::{Edit, Plan};
 use redeliver_operator::fleet::Fleet;
 use redeliver_operator::queues::Connection;
 use redeliver_operator::trace_url::TraceUrlArgs;
@@ -37,12 +36,6 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// A redrive of this console's messages, with an edit.
-    pub(crate) fn redrive(&self, edit: Option<Edit>, new_id: bool) -> Plan {
-        let (max_generation, schema) = (self.max_generation, self.schema.clone());
-        Plan { edit, new_id, max_generation, schema, ..Plan::default() }
-    }
-
     /// Stops all readings and plans, and waits until hidden messages are given back.
     pub(crate) async fn rest(&self) {
         let is_at_work = |deployment: &Deployment| {

@@ -215,6 +215,16 @@ pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Op
     }
 }
 
+/// True if the message carries a document of redeliver's functions: a `Failure`, a `DeadLetter`, or one in its trace
+/// header. Attributes of these names that anybody else wrote do not count.
+#[must_use]
+pub fn has_document(record: &ReceivedMessage) -> bool {
+    let failure = record.attributes.get(FAILURE).and_then(RawFailure::attribute);
+    failure.is_some_and(|failure| failure.is_said_by_a_function())
+        || unannotated(&record.attributes).is_some()
+        || split_trace_header(record.trace_header.clone()).failure.is_some()
+}
+
 /// The producer's attributes of a message, and its return from the final DLQ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProducersAttributes {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use redeliver_core::archive::Death;
-use redeliver_core::arrival::{Arrival, producers_attributes, trace_header_and_verdict};
+use redeliver_core::arrival::{Arrival, has_document, producers_attributes, trace_header_and_verdict};
 use redeliver_core::failure::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
 use redeliver_core::failure::reason::Code;
 use redeliver_core::failure::{FAILURE, LastError, Verdict};
@@ -112,6 +112,12 @@ impl DeadLetterRecord {
         };
         let metadata = metadata(&message, dead_letter.as_ref());
         Self { error_type, error_details, is_annotated, foreign, dead_letter, fingerprint, metadata, message }
+    }
+
+    /// True if redeliver wrote nothing in it: no envelope, no `Redeliver`, and no document of its functions.
+    #[must_use]
+    pub fn is_of_others(&self) -> bool {
+        self.metadata.is_none() && !has_document(&self.message)
     }
 
     /// The error in a line of at most 300 bytes: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at orders.py:31`.

@@ -171,8 +171,8 @@ impl<'l> Tried<'l> {
         program: &str,
         new_id: bool,
     ) -> Result<Self, Failure> {
-        let edited = Plan { edited_only: true, ..at.site.redrive(Some(Edit::new(program)?), new_id) };
-        let as_it_is = at.site.redrive(None, false);
+        let edited = Plan { edited_only: true, ..at.redrive(Some(Edit::new(program)?), new_id) };
+        let as_it_is = at.redrive(None, false);
         let mut tried = Self { report: RedriveReport::default(), examples: Vec::new() };
         for &letter in selected.iter().take(TRIED) {
             let record = snapshot.record(letter)?;

@@ -24,7 +24,7 @@ pub(crate) fn body(one: &AtDeadLetter) -> Result<Markup, Failure> {
     if let Err(why) = one.at.source() {
         return Ok(html! { p class="warning" { (why) } (back) });
     }
-    let is_invalid = one.at.site.redrive(None, false).was_found_invalid(&record);
+    let is_invalid = one.at.redrive(None, false).was_found_invalid(&record);
     // An invalid message is edited as text.
     let as_it_is = || is_invalid.then(|| record.message.body.clone());
     let Some(text) = text_of(&record.message.body).or_else(as_it_is) else {
@@ -61,7 +61,7 @@ pub(crate) fn body(one: &AtDeadLetter) -> Result<Markup, Failure> {
 /// Says what would happen to the edited message.
 pub(crate) fn verdict(one: &AtDeadLetter, edited: &EditForm) -> Result<Markup, Failure> {
     let wrong = |why: &str| html! { p class="warning" { (why) } };
-    let plan = one.at.site.redrive(Some(Edit::body(&edited.body)), edited.new_id.is_some());
+    let plan = one.at.redrive(Some(Edit::body(&edited.body)), edited.new_id.is_some());
     Ok(match plan.decide(&one.record()?)? {
         Verdict::Send(send_back) if send_back.edited => html! { p { "It can be sent back as it is now." } },
         Verdict::Send(_) => html! { p { "Nothing is changed yet." } },

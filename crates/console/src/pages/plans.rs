@@ -76,7 +76,7 @@ pub(crate) fn make(at: &AtDeployment, asked: &PlanForm) -> Result<Plan, Failure>
         return Err("an edited body is for one message".into());
     }
     let ids: Vec<_> = letters.iter().map(|letter| letter.sqs_message_id.clone()).collect();
-    let going = decide(&snapshot, &action, &ids, &at.site.schema)?.going;
+    let going = decide(&snapshot, &action, &ids, at.redrive(None, false))?.going;
     let is_edited = asked.body.is_some() || asked.action == "edit";
     if is_edited && going.is_empty() {
         return Err("nothing would be sent: go back, and see below the edit why each message stays".into());
@@ -182,7 +182,7 @@ fn facts(plan: &Plan) -> Markup {
 /// Shows what the plan would do, and the forms that start and drop it.
 fn shown(at: &AtDeployment, plan: &Plan) -> Result<Markup, Failure> {
     let snapshot = at.snapshot()?;
-    let Decided { report, going } = decide(&snapshot, &plan.action, &plan.messages, &at.site.schema)?;
+    let Decided { report, going } = decide(&snapshot, &plan.action, &plan.messages, at.redrive(None, false))?;
     let verb = format!("would be {}", plan.action.done());
     let example = going.first().and_then(|id| snapshot.find(id));
     Ok(html! {

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use redeliver_core::message::schema::MessageSchema;
-use redeliver_dead_letters::Pick;
-use redeliver_dead_letters::redrive::RedriveReport;
+use redeliver_dead_letters::redrive::{self, RedriveReport};
 use redeliver_operator::Failure;
 
 use crate::dead_letters::snapshot::Snapshot;
@@ -21,14 +19,14 @@ pub(crate) struct Decided {
     pub(crate) going: Vec<String>,
 }
 
-/// Decides what would happen to these messages now.
+/// Decides what would happen to these messages now. `how` is a redrive of all messages of their deployment.
 pub(crate) fn decide(
     snapshot: &Snapshot,
     action: &Action,
     ids: &[String],
-    schema: &MessageSchema,
+    how: redrive::Plan,
 ) -> Result<Decided, Failure> {
-    let redrive = action.redrive(Pick::default(), schema)?;
+    let redrive = action.redrive(how)?;
     let by_id: HashMap<_, _> =
         snapshot.letters.iter().map(|letter| (letter.sqs_message_id.as_str(), letter)).collect();
     let Decided { mut report, mut going } = Decided::default();

@@ -8,9 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use redeliver_core::message::metadata::GENERATION_MAX;
-use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::is_fifo;
-use redeliver_dead_letters::Pick;
 use redeliver_dead_letters::files::{FileError, read_own, replace};
 use redeliver_dead_letters::redrive::{self, DiedAgain, Edit, Journal, JournalCounts, plan_id};
 use redeliver_operator::Failure;
@@ -83,14 +81,14 @@ impl Action {
         }
     }
 
-    /// The source queue and the engine's plan; `None` if the action does not redrive.
+    /// The source queue and the engine's plan, with the selection, the schema and the origin of this one; `None` if the
+    /// action does not redrive.
     ///
     /// # Errors
     /// The jq expression is wrong.
-    pub(crate) fn redrive(&self, pick: Pick, schema: &MessageSchema) -> Result<Option<Redrive<'_>>, Failure> {
+    pub(crate) fn redrive(&self, plan: redrive::Plan) -> Result<Option<Redrive<'_>>, Failure> {
         let Some(to) = self.to() else { return Ok(None) };
-        let mut plan =
-            redrive::Plan { pick, to_fifo: is_fifo(to), schema: schema.clone(), ..redrive::Plan::default() };
+        let mut plan = redrive::Plan { to_fifo: is_fifo(to), ..plan };
         match self {
             Self::SendBack { edit, program, new_id, max_generation, .. } => {
                 plan.edit = match program {

@@ -52,7 +52,13 @@ impl Run {
     async fn carried_out(&mut self, progress: &dyn Fn(Progress)) -> Result<Outcome, Failure> {
         let action = self.started.plan.action.clone();
         let pick = || Pick::exactly(self.started.plan.messages.iter().cloned());
-        match action.redrive(pick(), &self.schema)? {
+        let plan = redrive::Plan {
+            pick: pick(),
+            schema: self.schema.clone(),
+            from_deployment: self.queue.is_of_deployment(),
+            ..redrive::Plan::default()
+        };
+        match action.redrive(plan)? {
             Some(Redrive { to, plan }) => self.redrive(to, &plan, progress).await,
             None => self.delete(&pick(), progress).await,
         }

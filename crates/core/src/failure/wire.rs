@@ -206,6 +206,13 @@ impl RawFailure {
         folded.map(Cow::into_owned).unwrap_or_default()
     }
 
+    /// True if it says what every function says: a verdict, or a kind that this version knows. Anybody's JSON can be read
+    /// as a document without members.
+    pub(crate) fn is_said_by_a_function(&self) -> bool {
+        let Self(wire) = self;
+        wire.verdict.is_some() || wire.kind.as_ref().is_some_and(|kind| kind.known().is_some())
+    }
+
     pub(crate) fn document(self, record: &ReceivedMessage, now: Timestamp) -> Document {
         let Self(mut wire) = self;
         match (wire.verdict.take(), moment(wire.due_at)) {

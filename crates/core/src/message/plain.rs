@@ -35,19 +35,23 @@ pub struct PlainMessages {
 }
 
 impl PlainMessages {
+    /// Checks a body by the schema for bodies, if there is one.
+    ///
+    /// # Errors
+    /// It is not JSON, or violates the schema.
+    pub fn check_body(&self, body: &str) -> Result<(), Invalid> {
+        let Some(schema) = &self.body else { return Ok(()) };
+        check_nesting(body)?;
+        let violations = schema.violations(well_formed(body)?, "");
+        if violations.is_empty() { Ok(()) } else { Err(Invalid::Schema(violations)) }
+    }
+
     /// Reads a message without an envelope. `first_id` is SQS's id of its first delivery.
     ///
     /// # Errors
     /// Its `Redeliver` is invalid, or its body violates the schema.
     pub(crate) fn read(&self, body: &str, attributes: &Attributes, first_id: &str) -> Result<Plain, Invalid> {
-        if let Some(schema) = &self.body {
-            check_nesting(body)?;
-            let text = well_formed(body)?;
-            let violations = schema.violations(text, "");
-            if !violations.is_empty() {
-                return Err(Invalid::Schema(violations));
-            }
-        }
+        self.check_body(body)?;
         let mut producers = attributes.clone();
         let document = match producers.remove(REDELIVER) {
             Some(redeliver) => Document::read(&redeliver, &mut producers)?,

@@ -74,6 +74,12 @@ impl MessageSchema {
         self.plain.is_some()
     }
 
+    /// The settings for plain messages, if they are accepted.
+    #[must_use]
+    pub const fn plain(&self) -> Option<&PlainMessages> {
+        self.plain.as_ref()
+    }
+
     /// Validates a message. `first_id` is SQS's id of its first delivery, which may be its only id.
     ///
     /// # Errors

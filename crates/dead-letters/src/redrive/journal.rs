@@ -3,15 +3,17 @@
 //! A line before a send says that it may happen, a line after it that it is confirmed, and only then is the dead letter
 //! deleted. The next run deletes what was sent, sends what was not, and counts what may have been sent twice.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use redeliver_core::deliver::SENDS_PERHAPS_DONE_MAX;
+use redeliver_core::message::metadata::Metadata;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::DeadLetterRecord;
 use crate::files::{keep_private, open_own, sync_directory_of};
 
 mod entry;
@@ -34,6 +36,8 @@ pub struct Journal {
     copies_not_reported: u64,
     /// The generation in which this run sent a message back; by the message's own id.
     generations: HashMap<String, u32>,
+    /// SQS's ids of the messages that this run sent. SQS keeps them if it moves a message to its DLQ.
+    sent_as: HashSet<String>,
 }
 
 /// The progress of a redrive over all of its runs.
@@ -168,6 +172,7 @@ impl Journal {
             letters: HashMap::new(),
             copies_not_reported: 0,
             generations: HashMap::new(),
+            sent_as: HashSet::new(),
         }
     }
 
@@ -241,6 +246,16 @@ impl Journal {
     #[must_use]
     pub fn came_back(&self, message_id: &str, generation: u32) -> bool {
         self.generations.get(message_id).is_some_and(|sent| generation >= *sent)
+    }
+
+    /// True if a dead letter is a message that this run sent: by SQS's id if SQS itself has moved it, else by its own
+    /// id.
+    #[must_use]
+    pub fn has_come_back(&self, record: &DeadLetterRecord) -> bool {
+        let by_own_id =
+            |metadata: &Metadata| self.came_back(&metadata.message_id_text, metadata.generation());
+        self.sent_as.contains(&record.message.sqs_message_id)
+            || record.metadata.as_ref().is_some_and(by_own_id)
     }
 
     /// Writes entries and waits until they are on disk.
@@ -317,6 +332,7 @@ impl Journal {
                 // A message of an earlier run that is in the DLQ again has failed since, and is a dead letter like any
                 // other.
                 self.generations.clear();
+                self.sent_as.clear();
             }
             Entry::Intent { sqs_message_id, message_id, generation, original_body, .. } => {
                 let letter = self.letter(sqs_message_id);
@@ -326,7 +342,8 @@ impl Journal {
                 letter.is_edited = original_body.is_some();
                 self.generations.insert(message_id.clone(), *generation);
             }
-            Entry::Sent { sqs_message_id, sends, .. } => {
+            Entry::Sent { sqs_message_id, sent_as, sends } => {
+                self.sent_as.insert(sent_as.clone());
                 let letter = self.letter(sqs_message_id);
                 letter.step = letter.step.max(Step::Sent);
                 self.copies_not_reported += letter.perhaps_sent(*sends);

@@ -33,6 +33,9 @@ pub struct Plan {
     pub into_lines: bool,
     /// Messages are sent to a FIFO queue: each to the end of its group.
     pub to_fifo: bool,
+    /// The DLQ is known to be a deployment's. A plain message in which redeliver wrote nothing is then one of its loop
+    /// and keeps its id, in `Redeliver`; else it is somebody else's and goes back as it is.
+    pub from_deployment: bool,
     /// The schema that an edited message must match.
     pub schema: MessageSchema,
 }
@@ -81,6 +84,8 @@ pub enum Reason {
         "a line of a file has no place for its attributes or its message group: send it to a queue with --to"
     )]
     NotALine,
+    #[error("it has no message_id that --new-id could replace: redeliver did not write it")]
+    WithoutId,
     #[error("it has no message group, without which a FIFO queue takes no message")]
     WithoutGroup,
     #[error(
@@ -134,6 +139,9 @@ impl Plan {
         if edit_gives_id || !self.new_id {
             return Ok(self.send_back(record, &body, attributes, old.filter(|_| edit_gives_id)));
         }
+        if self.sends_unchanged(record) {
+            return Ok(Verdict::Stays(Reason::WithoutId));
+        }
         if let Ok(Parsed::Plain(plain)) = self.schema.read_either(&body, &attributes, record.first_id()) {
             let old_id = plain.metadata().message_id_text.clone();
             let new_id = derived_id(&old_id.to_ascii_lowercase(), generation + 1, &body);
@@ -179,6 +187,11 @@ impl Plan {
         is_said || !is_read
     }
 
+    /// True if the message goes back with its attributes and its trace header as they are.
+    fn sends_unchanged(&self, record: &DeadLetterRecord) -> bool {
+        self.schema.accepts_plain() && !self.from_deployment && record.is_of_others()
+    }
+
     fn send_back(
         &self,
         record: &DeadLetterRecord,
@@ -186,16 +199,14 @@ impl Plan {
         attributes: Attributes,
         old_message_id: Option<String>,
     ) -> Verdict {
-        let parsed = match self.schema.read_either(body, &attributes, record.first_id()) {
-            Ok(parsed) => parsed,
-            Err(invalid) => return Verdict::Stays(Reason::NotAMessage(invalid.to_string())),
+        let message = if self.sends_unchanged(record) {
+            self.unchanged(record, body)
+        } else {
+            self.next_generation(record, body, attributes)
         };
-        let came_back = record.dead_letter.as_ref().map(DeadLetter::came_back).unwrap_or_default();
-        let generation = parsed.metadata().generation();
-        let (new_body, attributes) = match parsed.with_next_generation(came_back) {
-            Some(Rewritten::Body(body)) => (body, attributes),
-            Some(Rewritten::Attributes(attributes)) => (body.to_owned(), attributes),
-            None => return Verdict::Stays(Reason::NotSendable(NO_PLACE.to_owned())),
+        let Resent { body: new_body, attributes, trace_header, message_id, generation } = match message {
+            Ok(resent) => resent,
+            Err(reason) => return Verdict::Stays(reason),
         };
         if self.into_lines && !(attributes.is_empty() && record.message.message_group_id.is_none()) {
             return Verdict::Stays(Reason::NotALine);
@@ -206,26 +217,73 @@ impl Plan {
         // Of this death and this body: a send that is repeated within five minutes adds no copy, and one with another edit
         // is not dropped.
         let death = &record.message.sqs_message_id;
-        let deduplication_id = self.to_fifo.then(|| derived_id(death, generation + 1, &new_body).to_string());
+        let deduplication_id = self.to_fifo.then(|| derived_id(death, generation, &new_body).to_string());
         let content = Content {
             body: new_body,
             attributes,
             message_group_id: record.message.message_group_id.clone(),
             deduplication_id,
-            trace_header: trace_header_and_verdict(&record.message).0,
+            trace_header,
             delay: DelaySeconds::ZERO,
         };
         match OutgoingMessage::new(content) {
             Ok(message) => Verdict::Send(Box::new(SendBack {
                 message,
-                message_id: parsed.metadata().message_id_text.clone(),
+                message_id,
                 old_message_id,
-                generation: parsed.metadata().clone().into_next_generation(came_back).generation(),
+                generation,
                 edited: body != record.message.body,
             })),
             Err(error) => Verdict::Stays(Reason::NotSendable(error.to_string())),
         }
     }
+
+    /// Somebody else's message. It has no generation, and SQS's id is its only one.
+    fn unchanged(&self, record: &DeadLetterRecord, body: &str) -> Result<Resent, Reason> {
+        if let Some(plain) = self.schema.plain() {
+            plain.check_body(body).map_err(|invalid| Reason::NotAMessage(invalid.to_string()))?;
+        }
+        Ok(Resent {
+            body: body.to_owned(),
+            attributes: record.message.attributes.clone(),
+            trace_header: record.message.trace_header.clone(),
+            message_id: record.message.sqs_message_id.clone(),
+            generation: 0,
+        })
+    }
+
+    /// A message of redeliver's, with a fresh retry budget and without redeliver's own attributes.
+    fn next_generation(
+        &self,
+        record: &DeadLetterRecord,
+        body: &str,
+        attributes: Attributes,
+    ) -> Result<Resent, Reason> {
+        let parsed = self.schema.read_either(body, &attributes, record.first_id());
+        let parsed = parsed.map_err(|invalid| Reason::NotAMessage(invalid.to_string()))?;
+        let came_back = record.dead_letter.as_ref().map(DeadLetter::came_back).unwrap_or_default();
+        let (body, attributes) = match parsed.with_next_generation(came_back) {
+            Some(Rewritten::Body(body)) => (body, attributes),
+            Some(Rewritten::Attributes(attributes)) => (body.to_owned(), attributes),
+            None => return Err(Reason::NotSendable(NO_PLACE.to_owned())),
+        };
+        Ok(Resent {
+            body,
+            attributes,
+            trace_header: trace_header_and_verdict(&record.message).0,
+            message_id: parsed.metadata().message_id_text.clone(),
+            generation: parsed.metadata().clone().into_next_generation(came_back).generation(),
+        })
+    }
+}
+
+/// What is sent of a dead letter.
+struct Resent {
+    body: String,
+    attributes: Attributes,
+    trace_header: Option<String>,
+    message_id: String,
+    generation: u32,
 }
 
 /// The producer's attributes, whole again. A final record that had no room for `DeadLetter` has its other two taken off

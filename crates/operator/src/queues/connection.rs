@@ -76,6 +76,11 @@ impl DeadLetterQueue {
         Ok(queue)
     }
 
+    /// True if a deployment names the DLQ, so that its messages are those of the deployment's loop.
+    pub fn is_of_deployment(&self) -> bool {
+        self.which.name().is_some()
+    }
+
     /// The source queue of the deployment that this DLQ belongs to.
     pub async fn source(&self) -> Result<QueueAddress, Failure> {
         self.which.address(&self.connection, Role::Source).await

@@ -34,6 +34,7 @@ impl<'a> RedriveToQueue<'a> {
         };
         check_destination(&from, to.arn())?;
         request.plan.to_fifo = is_fifo(to.arn());
+        request.plan.from_deployment = queue.is_of_deployment();
         let id = request.id(from.name_in_journal(), to.arn());
         Ok(Self { request, from, to, id })
     }

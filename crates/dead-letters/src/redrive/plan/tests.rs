@@ -1,4 +1,5 @@
 mod invalid;
+mod of_others;
 mod plain;
 mod surrogates;
 

@@ -119,11 +119,8 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
 
     /// A dead letter that goes back; one that does not is counted.
     fn classify(&mut self, record: DeadLetterRecord) -> Result<Option<Candidate>, Failure> {
-        if self.redrive.can_come_back
-            && let Some(metadata) = &record.metadata
-            && self.journal.came_back(&metadata.message_id_text, metadata.generation())
-        {
-            self.report.came_back(&metadata.message_id_text, &record);
+        if self.redrive.can_come_back && self.journal.has_come_back(&record) {
+            self.report.came_back(record.message_id(), &record);
             (self.redrive.progress)(Progress::CameBack(self.report.came_back_count()));
             return Ok(None);
         }

@@ -105,10 +105,8 @@ async fn count_what_came_back<D: Queue, S, C: Clock>(
     let outcome = async {
         while let Some(messages) = reader.next().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
-                if let Some(metadata) = &record.metadata
-                    && journal.came_back(&metadata.message_id_text, metadata.generation())
-                {
-                    report.came_back(&metadata.message_id_text, &record);
+                if journal.has_come_back(&record) {
+                    report.came_back(record.message_id(), &record);
                 }
             }
         }

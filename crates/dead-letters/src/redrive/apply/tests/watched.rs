@@ -1,8 +1,44 @@
 //! The pilot: what is seen of it, and for how long.
 
+use futures_util::future::{Either, select};
 use redeliver_core::limits::DelaySeconds;
+use redeliver_core::message::plain::PlainMessages;
+use redeliver_core::message::schema::MessageSchema;
+use redeliver_core::ports::{Queue as _, Redrive as RedrivePolicy};
 
 use super::*;
+
+/// SQS's id is the only one that such a message has. A run that did not know it again would send it round and round.
+#[test]
+fn letters_of_others_that_sqs_moves_to_the_dlq_again_stop_it() {
+    let letter = |n: usize| Content { body: format!("order {n}"), ..Content::default() };
+    let mut world = World::new((0..100).map(letter).collect());
+    let redrive = RedrivePolicy { target_arn: world.dlq.arn().to_owned(), max_receive_count: 1 };
+    let settings = QueueSettings {
+        redrive: Some(redrive),
+        visibility: VisibilitySeconds::new(1).unwrap(),
+        ..QueueSettings::default()
+    };
+    world.source = world.clock.block_on(world.sqs.create_queue("moving", &settings)).unwrap();
+    let schema = MessageSchema::default().with_plain(PlainMessages::default());
+    let plan = Plan { schema, ..everything() };
+    let (redrive, mut journal) = (world.redrive(&plan), world.journal());
+    let failing_reader = async {
+        loop {
+            world.clock.sleep(Duration::from_secs(2)).await;
+            let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+            while world.source.receive(request).await.is_ok_and(|messages| !messages.is_empty()) {}
+        }
+    };
+    let report = world.clock.block_on(async {
+        match select(pin!(redrive.apply(&mut journal)), pin!(failing_reader)).await {
+            Either::Left((report, _)) => report.unwrap(),
+            Either::Right(((), _)) => unreachable!("it reads on"),
+        }
+    });
+    assert_eq!((report.sent, report.came_back_count()), (50, 50), "{report:?}");
+    assert_eq!(Ending::of(&report, u64::MAX), Ending::Stopped);
+}
 
 #[test]
 fn messages_that_fail_and_wait_for_a_retry_stop_it_although_none_has_come_back_yet() {

@@ -81,14 +81,14 @@ fn a_json_body_can_be_edited_and_its_id_stays_unless_a_new_one_is_asked_for() {
     assert!(matches!(refused, Verdict::Stays(Reason::EditRefused(_))), "{refused:?}");
 }
 
-/// As SQS itself moves it to a DLQ.
+/// As SQS itself moves it to a deployment's DLQ.
 #[test]
 fn without_our_attribute_it_is_sent_back_only_if_plain_messages_are_taken() {
     let raw = DeadLetterRecord::new(received("no envelope", Attributes::new(), 1));
     let refused = whole().decide(&raw).unwrap();
     assert!(matches!(refused, Verdict::Stays(Reason::NotAMessage(_))), "{refused:?}");
     let schema = MessageSchema::default().with_plain(PlainMessages::default());
-    let content = sent(Plan { schema, ..whole() }.decide(&raw).unwrap());
+    let content = sent(Plan { schema, from_deployment: true, ..whole() }.decide(&raw).unwrap());
     assert_eq!(content.body, "no envelope");
     assert!(content.attributes[REDELIVER].text().unwrap().contains(r#""redrive_generation":1"#));
 }

@@ -1,0 +1,88 @@
+//! Dead letters that redeliver did not write.
+
+use proptest::prelude::*;
+use redeliver_core::limits::ATTRIBUTES_MAX;
+use redeliver_core::message::AttributeValue;
+use redeliver_core::message::plain::{PlainMessages, REDELIVER};
+
+use super::*;
+
+fn taking_plain() -> Plan {
+    let schema = MessageSchema::default().with_plain(PlainMessages::default());
+    Plan { schema, max_generation: 3, ..Plan::default() }
+}
+
+fn attribute() -> impl Strategy<Value = Attribute> {
+    let text = prop_oneof![("String|String\\.uuid", "[ -~]{1,12}"), ("Number|Number\\.int", "[0-9]{1,9}")];
+    let text = text.prop_map(|(data_type, text)| Attribute { data_type, value: AttributeValue::Text(text) });
+    let binary = prop::collection::vec(any::<u8>(), 1..12)
+        .prop_map(|bytes| Attribute { data_type: "Binary".to_owned(), value: AttributeValue::Binary(bytes) });
+    let document = "(\\{\\}|\\[\\]|null|\\{\"type\":\"E\",\"details\":\"x\"\\}|MESSAGE_EXPIRED)";
+    prop_oneof![3 => text, 1 => binary, 1 => document.prop_map(Attribute::string)]
+}
+
+/// Names of redeliver's own, and of a framework's.
+fn name() -> impl Strategy<Value = String> {
+    let reserved = ["Failure", "ErrorType", "ErrorDetails", "DeadLetter", REDELIVER].map(str::to_owned);
+    prop_oneof![1 => prop::sample::select(reserved.to_vec()), 1 => "[A-Za-z][A-Za-z0-9_-]{0,8}"]
+}
+
+proptest! {
+    /// A framework that finds a header missing, or one more, may not understand its own message.
+    #[test]
+    fn a_letter_of_others_goes_back_byte_for_byte(
+        body in prop_oneof![
+            "[ -~]{1,40}",
+            Just(r#"{"metadata":{"message_id":"no UUID"},"data":{}}"#.to_owned()),
+            Just(r#"{ "n": 1e400, "n": 2 }"#.to_owned()),
+        ],
+        attributes in prop::collection::btree_map(name(), attribute(), 0..=ATTRIBUTES_MAX),
+        trace_header in prop::option::of("Root=1-[0-9a-f]{8}-[0-9a-f]{24};Sampled=1"),
+        group in prop::option::of("[a-z]{1,8}"),
+        to_fifo in any::<bool>(),
+    ) {
+        let attributes: Attributes = attributes.into_iter().collect();
+        let message_group_id = if to_fifo { Some(group.unwrap_or_else(|| "g".to_owned())) } else { group };
+        let message = ReceivedMessage { trace_header, message_group_id, ..received(&body, attributes, 1) };
+        let plan = Plan { to_fifo, ..taking_plain() };
+        let content = sent(plan.decide(&DeadLetterRecord::new(message.clone())).unwrap());
+        prop_assert_eq!(content.body, message.body);
+        prop_assert_eq!(content.attributes, message.attributes);
+        prop_assert_eq!(content.trace_header, message.trace_header);
+        prop_assert_eq!(content.message_group_id, message.message_group_id);
+    }
+}
+
+#[test]
+fn only_the_edit_changes_a_letter_of_others() {
+    let attributes = Attributes::from([("Failure".to_owned(), Attribute::string("x"))]);
+    let record = DeadLetterRecord::new(received(r#"{"n":1.50}"#, attributes.clone(), 1));
+    let edit = || Some(Edit::new(".body.n = 2").unwrap());
+    let content = sent(Plan { edit: edit(), ..taking_plain() }.decide(&record).unwrap());
+    assert_eq!((content.body.as_str(), content.attributes), (r#"{"n":2}"#, attributes));
+    let renewing = Plan { edit: edit(), new_id: true, ..taking_plain() };
+    assert_eq!(renewing.decide(&record).unwrap(), Verdict::Stays(Reason::WithoutId));
+}
+
+/// Its code is in its trace header, too: without that an `ErrorType` is anybody's.
+#[test]
+fn a_final_record_without_room_for_its_document_is_no_letter_of_others() {
+    let verdict = GivenUp::bare(DeadLetterReason::RetryAttemptExceeded);
+    let code = Attributes::from([(ERROR_TYPE.to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"))]);
+    let trace_header = Some(verdict.in_trace_header(None));
+    let record = DeadLetterRecord::new(ReceivedMessage { trace_header, ..received("no envelope", code, 1) });
+    let content = sent(taking_plain().decide(&record).unwrap());
+    assert_eq!(content.attributes.keys().collect::<Vec<_>>(), [REDELIVER]);
+    assert_eq!(content.trace_header, None);
+}
+
+#[test]
+fn bodies_of_others_match_the_schema_that_is_asked_for() {
+    let body = DataSchema::new(r#"{"type":"object"}"#).unwrap();
+    let schema =
+        MessageSchema::default().with_plain(PlainMessages { body: Some(body), ..PlainMessages::default() });
+    let plan = Plan { schema, ..taking_plain() };
+    let decided = |body: &str| plan.decide(&DeadLetterRecord::new(received(body, Attributes::new(), 1)));
+    assert!(matches!(decided("[]").unwrap(), Verdict::Stays(Reason::NotAMessage(_))));
+    assert_eq!(sent(decided("{}").unwrap()).body, "{}");
+}
