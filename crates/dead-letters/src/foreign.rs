@@ -1,8 +1,9 @@
-//! Dead letters that services of AWS wrote: by the shapes that AWS documents, and nothing that is guessed.
+//! Dead letters that services of AWS or frameworks wrote: by the shapes that these document, and nothing that is guessed.
 //!
 //! Anybody may send such a message. Its parts are shown and used for groups, never acted on.
 
 mod attributes;
+mod frameworks;
 mod name;
 mod record;
 mod subscriber;
@@ -21,7 +22,7 @@ use name::resource;
 /// Bytes of an ARN, more than AWS has.
 const ARN_BYTES_MAX: usize = 2048;
 
-/// A dead letter that a service of AWS wrote.
+/// A dead letter that a service of AWS or a framework wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
     pub writer: Writer,
@@ -55,6 +56,8 @@ pub enum Writer {
     LambdaDlq,
     /// An on-failure destination of an event source mapping that reads a stream.
     LambdaStream,
+    /// An on-failure destination of an event source mapping that reads Kafka, or another source that keeps its records.
+    LambdaEventSource,
     /// The DLQ of a rule's target, or of an event bus.
     EventBridge,
     /// The DLQ of a subscriber of a custom event bus (`eventsv2`).
@@ -66,14 +69,26 @@ pub enum Writer {
     Sns,
     /// SQS itself, by a queue's redrive policy.
     Sqs,
+    MassTransit,
+    NServiceBus,
+    Rebus,
+    Celery,
+    Dramatiq,
+    ActiveJob,
+    Sidekiq,
+    Faktory,
+    Resque,
+    Laravel,
 }
 
-/// Records of a stream, which has them for a while only.
+/// Records of a stream or a topic, which has them for a while only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     pub stream: Stream,
     pub stream_arn: String,
+    /// Of a topic the partitions: `orders-0, orders-3`. Empty if unknown.
     pub shard: String,
+    /// Of a topic the offset. Empty if unknown, or if there are several partitions.
     pub first_sequence_number: String,
     pub last_sequence_number: String,
     pub records: u64,
@@ -96,6 +111,9 @@ pub struct Events {
 pub enum Stream {
     Kinesis,
     DynamoDb,
+    Kafka,
+    /// A change stream of DocumentDB, or a source that Lambda reads since.
+    Other,
 }
 
 impl Writer {
@@ -112,17 +130,29 @@ impl Writer {
             Self::Pipes => "PIPES_STREAM_BATCH",
             Self::Sns => "SNS_DLQ",
             Self::Sqs => "SQS_REDRIVE",
+            Self::LambdaEventSource => "LAMBDA_EVENT_SOURCE_BATCH",
+            Self::MassTransit => "MASSTRANSIT_FAULT",
+            Self::NServiceBus => "NSERVICEBUS_FAULT",
+            Self::Rebus => "REBUS_FAULT",
+            Self::Celery => "CELERY_TASK",
+            Self::Dramatiq => "DRAMATIQ_MESSAGE",
+            Self::ActiveJob => "ACTIVE_JOB",
+            Self::Sidekiq => "SIDEKIQ_JOB",
+            Self::Faktory => "FAKTORY_JOB",
+            Self::Resque => "RESQUE_JOB",
+            Self::Laravel => "LARAVEL_JOB",
         }
     }
 }
 
 impl Foreign {
-    /// Reads a message; `None` if it has no shape that AWS documents.
+    /// Reads a message; `None` if it has no documented shape.
     #[must_use]
     pub fn read(message: &ReceivedMessage) -> Option<Self> {
         let found = subscriber::read(&message.body)
             .or_else(|| attributes::read(message))
             .or_else(|| record::read(&message.body))
+            .or_else(|| frameworks::read(message))
             // SQS moved it from a queue whose reader failed, so it was delivered: SNS is not to blame.
             .or_else(|| moved(message))
             .or_else(|| topic::read(&message.body))?;
@@ -206,18 +236,25 @@ impl Foreign {
 impl Batch {
     /// Both keep records for 24 hours by default, and DynamoDB always ("Changing the data retention period", Amazon
     /// Kinesis Data Streams Developer Guide; "Change data capture for DynamoDB Streams").
+    ///
+    /// Others keep them as long as they are told to.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
-        self.first_arrival?.checked_add_signed(chrono::TimeDelta::hours(24))
+        let is_known = matches!(self.stream, Stream::Kinesis | Stream::DynamoDb);
+        self.first_arrival.filter(|_| is_known)?.checked_add_signed(chrono::TimeDelta::hours(24))
     }
 
     fn in_words(&self) -> String {
         let records = if self.records == 1 { "record" } else { "records" };
-        format!("{} {records} of {}, {}", self.records, resource(&self.stream_arn), self.shard)
+        let place = [resource(&self.stream_arn), &self.shard];
+        let place: Vec<_> = place.into_iter().filter(|part| !part.is_empty()).collect();
+        format!("{} {records} of {}", self.records, place.join(", "))
     }
 
     fn remark(&self) -> String {
         let until = match (self.stream, self.expires_at().map(written)) {
+            (Stream::Kafka, _) => "the topic keeps them for its own retention".to_owned(),
+            (Stream::Other, _) => "the source keeps them for its own retention".to_owned(),
             (_, None) => "the stream keeps them for 24 hours unless it is told otherwise".to_owned(),
             (Stream::DynamoDb, Some(at)) => format!("DynamoDB deletes them from {at} on"),
             (Stream::Kinesis, Some(at)) => {
@@ -226,10 +263,12 @@ impl Batch {
                 )
             }
         };
-        format!(
-            "Its records are not in this message but in {}, {}, sequence numbers {} to {}: {until}.",
-            self.stream_arn, self.shard, self.first_sequence_number, self.last_sequence_number
-        )
+        let numbers = if self.stream == Stream::Kafka { "offsets" } else { "sequence numbers" };
+        let (first, last) = (&self.first_sequence_number, &self.last_sequence_number);
+        let range = if first.is_empty() { String::new() } else { format!("{numbers} {first} to {last}") };
+        let place = [self.stream_arn.clone(), self.shard.clone(), range];
+        let place: Vec<_> = place.into_iter().filter(|part| !part.is_empty()).collect();
+        format!("Its records are not in this message but in {}: {until}.", place.join(", "))
     }
 }
 
@@ -270,8 +309,10 @@ fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     if text.trim_start().starts_with('{') { serde_json::from_str(text).ok() } else { None }
 }
 
+/// Said of a message that SQS moved from its queue.
+const MOVED: &str = "its readers did not delete it, and SQS moved it";
+
 fn moved(message: &ReceivedMessage) -> Option<Foreign> {
     let from = message.redriven_from.as_ref()?;
-    let said = "its readers did not delete it, and SQS moved it".to_owned();
-    Some(Foreign { message: said, ..Foreign::new(Writer::Sqs, from) })
+    Some(Foreign { message: MOVED.to_owned(), ..Foreign::new(Writer::Sqs, from) })
 }

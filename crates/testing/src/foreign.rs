@@ -12,13 +12,14 @@ macro_rules! fixtures {
 }
 
 /// By file name.
-pub const FIXTURES: [(&str, &str); 11] = fixtures![
+pub const FIXTURES: [(&str, &str); 12] = fixtures![
     "eventbridge-bus",
     "eventbridge-rule",
     "eventbridge-subscriber",
     "lambda-destination",
     "lambda-dlq",
     "lambda-dynamodb",
+    "lambda-kafka",
     "lambda-kinesis",
     "pipes-kinesis",
     "scheduler",

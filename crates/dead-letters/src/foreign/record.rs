@@ -1,5 +1,7 @@
 //! The documents that Lambda and Pipes send to a destination: what failed, and the payload or where its records are.
 
+use std::collections::BTreeMap;
+
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
 use serde::de::{DeserializeOwned, Error as _};
@@ -23,6 +25,8 @@ struct Document<'a> {
     kinesis: Option<Object<BatchInfo>>,
     #[serde(rename = "DDBStreamBatchInfo")]
     dynamo_db: Option<Object<BatchInfo>>,
+    #[serde(rename = "KafkaBatchInfo")]
+    kafka: Option<Object<TopicInfo>>,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +61,44 @@ struct BatchInfo {
     stream_arn: String,
 }
 
+/// "Capturing discarded batches for Amazon MSK and self-managed Apache Kafka event sources", AWS Lambda Developer Guide.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TopicInfo {
+    batch_size: u64,
+    event_source_arn: Option<String>,
+    bootstrap_servers: Option<String>,
+    /// By topic and partition: `orders-0`.
+    #[serde(default)]
+    records_info: BTreeMap<String, Offsets>,
+    /// Of a single record.
+    record_info: Option<Object<Offset>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Offsets {
+    first_record_offset: Option<String>,
+    last_record_offset: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Offset {
+    offset: Option<String>,
+}
+
+/// The members that say of any event source which records they were.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SourceInfo {
+    batch_size: u64,
+    event_source_arn: Option<String>,
+    stream_arn: Option<String>,
+}
+
+/// The end of the name of the member about a batch: `KinesisBatchInfo`, `KafkaBatchInfo`.
+const BATCH_INFO: &str = "BatchInfo";
+
 /// A function's own error.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -76,7 +118,9 @@ pub(super) fn read(body: &str) -> Option<Foreign> {
     let batch = document
         .kinesis
         .map(|Object(info)| info.batch(Stream::Kinesis))
-        .or_else(|| document.dynamo_db.map(|Object(info)| info.batch(Stream::DynamoDb)));
+        .or_else(|| document.dynamo_db.map(|Object(info)| info.batch(Stream::DynamoDb)))
+        .or_else(|| document.kafka.map(|Object(info)| info.batch()))
+        .or_else(|| of_any_source(body));
     if let Some(Object(pipe)) = document.context {
         // A pipe gives up records of streams alone.
         let batch = Some(batch?);
@@ -92,7 +136,11 @@ pub(super) fn read(body: &str) -> Option<Foreign> {
     if request.condition == "Success" {
         return None;
     }
-    let writer = if batch.is_some() { Writer::LambdaStream } else { Writer::LambdaDestination };
+    let writer = match batch.as_ref().map(|batch| batch.stream) {
+        Some(Stream::Kinesis | Stream::DynamoDb) => Writer::LambdaStream,
+        Some(Stream::Kafka | Stream::Other) => Writer::LambdaEventSource,
+        None => Writer::LambdaDestination,
+    };
     let said: FunctionError =
         document.response_payload.and_then(|payload| object(payload.get())).unwrap_or_default();
     let unnamed = document.response_context.and_then(|Object(response)| response.function_error);
@@ -119,6 +167,46 @@ impl BatchInfo {
             first_arrival: self.approximate_arrival_of_first_record.as_deref().and_then(moment),
         }
     }
+}
+
+impl TopicInfo {
+    fn batch(self) -> Batch {
+        let shards: Vec<_> = self.records_info.keys().map(String::as_str).collect();
+        let shard = shards.join(", ");
+        let single = self.record_info.and_then(|Object(record)| record.offset);
+        let (first, last) = match self.records_info.into_values().collect::<Vec<_>>().as_mut_slice() {
+            [one] => (one.first_record_offset.take(), one.last_record_offset.take()),
+            _ => (single.clone(), single),
+        };
+        Batch {
+            stream: Stream::Kafka,
+            stream_arn: self.event_source_arn.or(self.bootstrap_servers).unwrap_or_default(),
+            shard,
+            first_sequence_number: first.unwrap_or_default(),
+            last_sequence_number: last.unwrap_or_default(),
+            records: self.batch_size,
+            first_arrival: None,
+        }
+    }
+}
+
+/// The batch of another event source, such as a change stream of DocumentDB.
+fn of_any_source(body: &str) -> Option<Batch> {
+    if !body.contains(BATCH_INFO) {
+        return None;
+    }
+    let members: BTreeMap<String, &RawValue> = object(body)?;
+    let (_, info) = members.into_iter().find(|(name, _)| name.ends_with(BATCH_INFO))?;
+    let info: SourceInfo = object(info.get())?;
+    Some(Batch {
+        stream: Stream::Other,
+        stream_arn: info.event_source_arn.or(info.stream_arn).unwrap_or_default(),
+        shard: String::new(),
+        first_sequence_number: String::new(),
+        last_sequence_number: String::new(),
+        records: info.batch_size,
+        first_arrival: None,
+    })
 }
 
 /// A member that is an object and nothing else.

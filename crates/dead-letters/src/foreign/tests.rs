@@ -56,6 +56,12 @@ fn each_documented_shape_is_understood() {
              shardId-00000001573689847184-864758bb (RetryAttemptsExhausted)",
         ),
         (
+            "lambda-kafka",
+            "LAMBDA_EVENT_SOURCE_BATCH",
+            "ledger: Unhandled: 500 records of cluster/shop/751d2973-a626-431c-9d4e-d7975eb44dd7-2, orders-0 \
+             (RetryAttemptsExhausted)",
+        ),
+        (
             "lambda-kinesis",
             "LAMBDA_STREAM_BATCH",
             "clicks:live: Unhandled: 500 records of stream/clicks, shardId-000000000001 (RetryAttemptsExhausted)",
@@ -93,6 +99,7 @@ fn tries_and_times_are_told_if_the_message_has_them() {
         ("lambda-destination", Some(2), at("2026-11-14T18:16:05.568Z")),
         ("lambda-dlq", None, None),
         ("lambda-dynamodb", Some(0), at("2026-11-14T00:13:49.717Z")),
+        ("lambda-kafka", Some(0), at("2026-11-14T00:38:06.021Z")),
         ("lambda-kinesis", Some(3), at("2026-11-14T00:38:06.021Z")),
         ("pipes-kinesis", None, at("2026-11-14T00:38:06.021Z")),
         ("scheduler", Some(0), None),
@@ -118,6 +125,38 @@ fn it_is_said_until_when_the_records_of_a_stream_can_be_read() {
     ));
     assert_eq!(read("scheduler").remarks(), ["Its body was cut: what was sent is not all there."]);
     assert_eq!(read("lambda-destination").remarks(), [""; 0]);
+}
+
+/// A batch of Kafka or DocumentDB is not an invocation that could be made again with its payload.
+#[test]
+fn a_batch_of_an_event_source_that_keeps_its_records_is_told_apart() {
+    let kafka = message("lambda-kafka").body;
+    let remarks = |body: &str| Foreign::read(&foreign(body, 1)).unwrap().remarks().join(" ");
+    let cluster = "arn:aws:kafka:us-east-1:123456789012:cluster/shop/751d2973-a626-431c-9d4e-d7975eb44dd7-2";
+    let kept = "the topic keeps them for its own retention.";
+    assert_eq!(
+        remarks(&kafka),
+        format!("Its records are not in this message but in {cluster}, orders-0, offsets 17 to 516: {kept}")
+    );
+    let with = |info: &str| {
+        let mut record: serde_json::Value = serde_json::from_str(&kafka).unwrap();
+        record["KafkaBatchInfo"] = serde_json::from_str(info).unwrap();
+        record.to_string()
+    };
+    let two = with(
+        r#"{"batchSize":2,"bootstrapServers":"b-1:9092","recordsInfo":{"orders-0":{"firstRecordOffset":"1"},"orders-3":{}}}"#,
+    );
+    let place = "Its records are not in this message but in";
+    assert_eq!(remarks(&two), format!("{place} b-1:9092, orders-0, orders-3: {kept}"));
+    let one = with(r#"{"batchSize":1,"eventSourceArn":"a","recordInfo":{"offset":"17","timestamp":"x"}}"#);
+    assert_eq!(remarks(&one), format!("{place} a, offsets 17 to 17: {kept}"));
+    let document_db =
+        with(r#"{"batchSize":3,"eventSourceArn":"arn:aws:rds:us-east-1:123456789012:cluster:shop"}"#)
+            .replace("KafkaBatchInfo", "DocumentDBBatchInfo");
+    let read = Foreign::read(&foreign(&document_db, 1)).unwrap();
+    assert_eq!(read.writer.code(), "LAMBDA_EVENT_SOURCE_BATCH");
+    assert_eq!(read.details(), "ledger: Unhandled: 3 records of cluster:shop (RetryAttemptsExhausted)");
+    assert!(read.remarks()[0].ends_with("cluster:shop: the source keeps them for its own retention."));
 }
 
 /// The events of a subscriber's record are those of no message: without the remark an operator does not know that they

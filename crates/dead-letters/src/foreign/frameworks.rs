@@ -1,0 +1,162 @@
+//! Dead letters of messaging and job frameworks, by a table: one file for each framework, which says where its messages
+//! have the error. A framework that records no error still names the task that failed.
+
+mod active_job;
+mod celery;
+mod dramatiq;
+mod faktory;
+mod laravel;
+mod mass_transit;
+mod nservice_bus;
+mod rebus;
+mod resque;
+mod sidekiq;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use redeliver_core::message::ReceivedMessage;
+use serde_json::Value;
+
+use super::record::moment;
+use super::{Foreign, MOVED, Writer};
+
+/// Where a framework's messages have what is shown of them. Of several places the first that has a value counts.
+struct Shape {
+    writer: Writer,
+    /// A message of the framework has all of these.
+    marks: &'static [Place],
+    /// The queue, the consumer or the task that failed.
+    source: &'static [Place],
+    error_type: &'static [Place],
+    message: &'static [Place],
+    /// Retries made.
+    attempts: &'static [Place],
+    failed_at: &'static [Place],
+}
+
+/// A place in a message.
+#[derive(Clone, Copy)]
+enum Place {
+    /// A message attribute.
+    Attribute(&'static str),
+    /// A member of the JSON object in a message attribute.
+    InAttribute(&'static str, &'static str),
+    /// Members of the body, from the outermost in.
+    Body(&'static [&'static str]),
+    /// The first line of a member of the body.
+    FirstLine(&'static [&'static str]),
+    /// The last line of a member of the body.
+    LastLine(&'static [&'static str]),
+}
+
+const SHAPES: [&Shape; 12] = [
+    &mass_transit::SHAPE,
+    &mass_transit::IN_ENVELOPE,
+    &nservice_bus::SHAPE,
+    &nservice_bus::UNWRAPPED,
+    &rebus::SHAPE,
+    &celery::SHAPE,
+    &dramatiq::SHAPE,
+    &active_job::SHAPE,
+    &sidekiq::SHAPE,
+    &faktory::SHAPE,
+    &resque::SHAPE,
+    &laravel::SHAPE,
+];
+
+const UNSAID: &str = "the message does not say why it failed";
+
+/// `None` if it is of no known framework.
+pub(super) fn read(message: &ReceivedMessage) -> Option<Foreign> {
+    // Most bodies are something else, and need not be read as a whole to know that.
+    let text = decoded(&message.body);
+    let text = text.as_deref().unwrap_or(&message.body);
+    let may_be = |shape: &&&Shape| shape.marks.iter().all(|mark| mark.may_be_in(message, text));
+    let shapes: Vec<_> = SHAPES.iter().filter(may_be).collect();
+    if shapes.is_empty() {
+        return None;
+    }
+    let body = serde_json::from_str(text).ok().filter(Value::is_object).unwrap_or_default();
+    let known = Known { message, body };
+    shapes.into_iter().find_map(|shape| shape.read(&known))
+}
+
+/// Celery and Dramatiq send JSON objects in base64.
+fn decoded(body: &str) -> Option<String> {
+    // `{"` in base64.
+    let encoded = body.trim_ascii().starts_with("eyJ").then(|| body.trim_ascii())?;
+    String::from_utf8(BASE64.decode(encoded).ok()?).ok()
+}
+
+struct Known<'m> {
+    message: &'m ReceivedMessage,
+    body: Value,
+}
+
+impl Shape {
+    fn read(&self, known: &Known<'_>) -> Option<Foreign> {
+        let first = |places: &[Place]| {
+            places.iter().find_map(|place| known.text(*place).filter(|text| !text.is_empty()))
+        };
+        if !self.marks.iter().all(|mark| known.text(*mark).is_some()) {
+            return None;
+        }
+        let error_type = first(self.error_type).unwrap_or_default();
+        let unsaid = if known.message.redriven_from.is_some() { MOVED } else { UNSAID };
+        let message = first(self.message).or_else(|| error_type.is_empty().then(|| unsaid.to_owned()));
+        Some(Foreign {
+            error_type,
+            message: message.unwrap_or_default(),
+            attempts: first(self.attempts).and_then(|count| count.parse().ok()),
+            failed_at: first(self.failed_at).as_deref().and_then(moment),
+            ..Foreign::new(self.writer, first(self.source).unwrap_or_default())
+        })
+    }
+}
+
+impl Place {
+    /// False if it is surely not there.
+    fn may_be_in(self, message: &ReceivedMessage, body: &str) -> bool {
+        match self {
+            Self::Attribute(name) | Self::InAttribute(name, _) => message.attributes.contains_key(name),
+            Self::Body(names) | Self::FirstLine(names) | Self::LastLine(names) => {
+                names.iter().all(|name| body.contains(name))
+            }
+        }
+    }
+}
+
+impl Known<'_> {
+    /// The text at a place. An object there counts as an empty text.
+    fn text(&self, place: Place) -> Option<String> {
+        match place {
+            Place::Attribute(name) => self.message.attributes.get(name)?.text().map(str::to_owned),
+            Place::InAttribute(attribute, name) => {
+                let object: Value =
+                    serde_json::from_str(self.message.attributes.get(attribute)?.text()?).ok()?;
+                written(object.get(name)?)
+            }
+            Place::Body(names) => written(self.member(names)?),
+            Place::FirstLine(names) => Some(self.member(names)?.as_str()?.lines().next()?.to_owned()),
+            Place::LastLine(names) => {
+                Some(self.member(names)?.as_str()?.trim_end().lines().next_back()?.to_owned())
+            }
+        }
+    }
+
+    fn member(&self, names: &[&str]) -> Option<&Value> {
+        names.iter().try_fold(&self.body, |value, name| value.get(name))
+    }
+}
+
+fn written(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Object(_) | Value::Array(_) => Some(String::new()),
+        Value::Bool(_) | Value::Null => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
