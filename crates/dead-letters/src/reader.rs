@@ -4,7 +4,7 @@
 mod held;
 mod patience;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redeliver_core::deliver::deletion::delete;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Fault, Queue, Receive};
+use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Fault, Queue, Receive, is_fifo};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -49,6 +49,10 @@ pub struct Reader<'a, Q, C> {
     unreadable: BTreeSet<String>,
     /// Messages that came out again since the last one that was new.
     repeated: u64,
+    /// On a FIFO queue the message groups of all messages that are held, by SQS's id.
+    groups: BTreeMap<String, String>,
+    /// True if messages of a group may come out now, since others of it were deleted.
+    may_read_on: bool,
 }
 
 /// The answer of a receive, and its request.
@@ -100,6 +104,10 @@ pub struct Coverage {
     /// for longer.
     #[serde(skip)]
     pub reappeared: u64,
+    /// Message groups of a FIFO queue of which ten messages were held at the end: SQS hands out no others of a group
+    /// meanwhile, so more may be behind them.
+    #[serde(skip)]
+    pub full_groups: u64,
 }
 
 /// The known reason why a message is not deleted.
@@ -182,6 +190,8 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             seen: BTreeSet::new(),
             unreadable: BTreeSet::new(),
             repeated: 0,
+            groups: BTreeMap::new(),
+            may_read_on: false,
         };
         reader.receive_more();
         Ok(reader)
@@ -205,6 +215,10 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
                 Some(Ok(new)) if !new.is_empty() => return Ok(Some(new)),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(at(self.queue, error, "sqs:ReceiveMessage")),
+                None if self.receivers_left == 0 && self.may_read_on => {
+                    self.may_read_on = false;
+                    self.receivers_left = 1;
+                }
                 None if self.receivers_left == 0 => return Ok(None),
                 None => self.turn().await,
             }
@@ -272,6 +286,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             self.held.is_hidden(&id) || hidden_until.is_some_and(|until| self.clock.now() < until);
         if self.held.handle(&id) == Some(&handle) && is_hidden {
             self.held.release(&id);
+            self.may_read_on |= self.groups.remove(&id).is_some();
             return Ok(());
         }
         Err(NotDeleted::VisibleToOthers)
@@ -285,6 +300,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         }
         let (seen, unreadable) = (self.seen.len() as u64, self.unreadable.len() as u64);
         let reappeared = self.held.reappeared();
+        let full_groups = full_groups(self.groups.values());
         let handles = self.held.into_handles().await;
         // SQS's count at the start may be a minute old, so fewer may have been there. It is complete, too, if now
         // nothing is left that this reader does not hold itself.
@@ -295,7 +311,15 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             });
         let complete = all_came_out && unreadable == 0;
         let still_hidden = give_back(self.queue, self.clock, handles).await;
-        Coverage { seen, approximate: self.approximate, unreadable, complete, still_hidden, reappeared }
+        Coverage {
+            seen,
+            approximate: self.approximate,
+            unreadable,
+            complete,
+            still_hidden,
+            reappeared,
+            full_groups,
+        }
     }
 
     /// Extends held messages, or waits for the next answer. May be dropped at any time.
@@ -334,6 +358,9 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         for message in messages {
             self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
             if self.seen.insert(message.sqs_message_id.clone()) {
+                if let Some(group) = message.message_group_id.clone().filter(|_| is_fifo(self.queue.arn())) {
+                    self.groups.insert(message.sqs_message_id.clone(), group);
+                }
                 brought.new.push(message);
             } else {
                 brought.repeated += 1;
@@ -396,6 +423,17 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         };
         async move { patiently(clock, ask).await }.boxed()
     }
+}
+
+/// Counts the message groups with ten messages or more ("FIFO queue delivery logic", Amazon SQS Developer Guide: one
+/// receive brings up to ten of a group, and the next one none before these are deleted or visible again).
+fn full_groups<'g>(groups: impl Iterator<Item = &'g String>) -> u64 {
+    let mut messages: BTreeMap<&str, u8> = BTreeMap::new();
+    for group in groups {
+        let count = messages.entry(group).or_default();
+        *count = count.saturating_add(1);
+    }
+    messages.values().filter(|count| **count >= MESSAGES_OF_A_REQUEST).count() as u64
 }
 
 pub(crate) fn at<Q: Queue>(queue: &Q, error: EntryError, right: &'static str) -> ReaderError {

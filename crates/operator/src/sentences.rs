@@ -26,7 +26,7 @@ pub fn invalid_among(by_code: &BTreeMap<String, u64>) -> u64 {
 
 /// Says which messages were not seen, and what to do about it.
 pub fn incompleteness(coverage: &Coverage) -> String {
-    let Coverage { seen, approximate, unreadable, reappeared, .. } = coverage;
+    let Coverage { seen, approximate, unreadable, reappeared, full_groups, .. } = coverage;
     let seen_of = format!("{} of about {} messages were seen", grouped(*seen), grouped(*approximate));
     let unreadable_too = match unreadable {
         0 => String::new(),
@@ -37,6 +37,8 @@ pub fn incompleteness(coverage: &Coverage) -> String {
     };
     let again = if seen + unreadable >= *approximate {
         String::new()
+    } else if let Some(behind) = behind_groups(*full_groups) {
+        format!(". {behind}")
     } else if *reappeared > 0 {
         // The reader knows the reason, so it need not guess.
         format!(
@@ -51,6 +53,18 @@ pub fn incompleteness(coverage: &Coverage) -> String {
         )
     };
     seen_of + &unreadable_too + &again
+}
+
+/// Says why messages of a FIFO queue were not seen, and how they can be; `None` if no group had so many.
+pub fn behind_groups(full_groups: u64) -> Option<String> {
+    let groups = counted(full_groups, "message group");
+    (full_groups > 0).then(|| {
+        format!(
+            "The others are behind the first ten of {groups}: SQS hands out no more of a group at a time. They come out once \
+             these ten are sent back or deleted; `redrive --apply` and `purge --apply` go on with the next ten, and \
+             cannot pass messages that they leave"
+        )
+    })
 }
 
 /// Says how many lines of a file of dead letters are left out for having the message of an earlier one.
@@ -177,6 +191,7 @@ mod tests {
             complete: false,
             still_hidden: 0,
             reappeared: 0,
+            full_groups: 0,
         };
         assert_eq!(
             incompleteness(&coverage),
@@ -188,6 +203,13 @@ mod tests {
             "10 of about 20 messages were seen. 4 messages became visible again while they were read, since SQS \
              answered too slowly to keep them hidden, or refused it (sqs:ChangeMessageVisibility): select fewer \
              (--max), or run this nearer to the queue's region"
+        );
+        let grouped = Coverage { seen: 10, approximate: 35, unreadable: 0, full_groups: 1, ..coverage };
+        assert_eq!(
+            incompleteness(&grouped),
+            "10 of about 35 messages were seen. The others are behind the first ten of 1 message group: SQS hands out no more of \
+             a group at a time. They come out once these ten are sent back or deleted; `redrive --apply` and `purge \
+             --apply` go on with the next ten, and cannot pass messages that they leave"
         );
         let others_too = Coverage { approximate: 101, ..coverage };
         assert!(incompleteness(&others_too).ends_with("run this again then for the rest"));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::QueueAttributeName;
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::sqs::{Queue, client};
 
@@ -188,4 +189,43 @@ async fn dead_letters_of_a_file_are_mended_and_sent_to_a_queue_once() {
         refused.contains("names the queue that ") && refused.contains("name the source queue"),
         "{refused}"
     );
+}
+
+/// On a FIFO queue a group's messages are in order, and ten of them hide the rest.
+#[tokio::test]
+#[ignore = "needs Python: cargo xtask test"]
+async fn a_fifo_dlq_is_sent_back_in_rounds_and_what_stays_at_the_head_of_a_group_is_named() {
+    let endpoint = Ministack::start();
+    let client = client(&endpoint.endpoint_url());
+    let mut urls = Vec::new();
+    for name in ["dlq.fifo", "source.fifo"] {
+        let create = client.create_queue().queue_name(name).attributes(QueueAttributeName::FifoQueue, "true");
+        urls.push(create.send().await.expect("it is created").queue_url.expect("it has a URL"));
+    }
+    for n in 0..35 {
+        let send = client.send_message().queue_url(&urls[0]).message_group_id("one");
+        let send = send.message_deduplication_id(n.to_string()).message_body(format!(r#"{{"n":{n}}}"#));
+        send.send().await.expect("it is sent");
+    }
+    let from = ["--queue", &urls[0]];
+    let audited = on(&endpoint, 4, &[&["audit"][..], &from].concat()).await;
+    assert_eq!(
+        (&audited["total"], &audited["coverage"]["approximate"]),
+        (&10.into(), &35.into()),
+        "{audited}"
+    );
+    let journals = [Scratch::absent("fifo-one.jsonl"), Scratch::absent("fifo-all.jsonl")];
+    let redrive = ["redrive", from[0], from[1], "--to", &urls[1], "--plain", "--watch", "0s", "--apply"];
+    let one = ["--journal", journals[0].name(), "--where", ".body.n == 30"];
+    let url = endpoint.endpoint_url();
+    let blocked = [&redrive[..], &one, &["--endpoint-url", &url]].concat();
+    let blocked: Vec<_> = blocked.into_iter().map(str::to_owned).collect();
+    let run = move || redeliver(&blocked.iter().map(String::as_str).collect::<Vec<_>>());
+    let output = tokio::task::spawn_blocking(run).await.expect("the program ends");
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(table.contains("The others are behind the first ten of 1 message group"), "{table}");
+    assert!(!stderr(&output).contains("another program"), "{}", stderr(&output));
+    let all = on(&endpoint, 0, &[&redrive[..], &["--journal", journals[1].name()]].concat()).await;
+    assert_eq!((&all["sent"], &all["complete"]), (&35.into(), &true.into()), "{all}");
 }

@@ -1,4 +1,5 @@
 mod extended;
+mod groups;
 mod held;
 mod slow;
 
@@ -91,7 +92,8 @@ fn every_message_is_seen_once_and_is_visible_again_at_the_end() {
             unreadable: 0,
             complete: true,
             still_hidden: 0,
-            reappeared: 0
+            reappeared: 0,
+            full_groups: 0
         }
     );
     assert_eq!(world.depth(), (1234, 0));
@@ -103,7 +105,15 @@ fn an_empty_queue_is_wholly_seen() {
     let world = world(0);
     assert_eq!(
         world.read().unwrap().1,
-        Coverage { seen: 0, approximate: 0, unreadable: 0, complete: true, still_hidden: 0, reappeared: 0 }
+        Coverage {
+            seen: 0,
+            approximate: 0,
+            unreadable: 0,
+            complete: true,
+            still_hidden: 0,
+            reappeared: 0,
+            full_groups: 0
+        }
     );
 }
 
@@ -121,6 +131,7 @@ fn what_is_in_flight_elsewhere_is_not_seen_and_said() {
         complete: false,
         still_hidden: 0,
         reappeared: 0,
+        full_groups: 0,
     };
     assert_eq!(coverage, expected);
     assert_eq!(world.depth(), (20 - elsewhere, elsewhere));
@@ -186,6 +197,7 @@ fn messages_that_cannot_be_understood_are_counted_given_back_and_hide_no_others(
         complete: false,
         still_hidden: 0,
         reappeared: 0,
+        full_groups: 0,
     };
     assert_eq!(coverage, expected);
     assert_eq!(world.depth(), (100, 0));

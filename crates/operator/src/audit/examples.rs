@@ -59,7 +59,14 @@ fn report_in(context: Context, records: &[DeadLetterRecord]) -> AuditReport {
     let mut tally = Tally::new(context);
     records.iter().for_each(|record| tally.add(record));
     let seen = records.len() as u64;
-    let coverage =
-        Coverage { seen, approximate: seen, unreadable: 0, complete: true, still_hidden: 0, reappeared: 0 };
+    let coverage = Coverage {
+        seen,
+        approximate: seen,
+        unreadable: 0,
+        complete: true,
+        still_hidden: 0,
+        reappeared: 0,
+        full_groups: 0,
+    };
     tally.into_report(coverage, false)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::sentences::{ELSEWHERE, all_invalid, deleted_soon, invalid_among};
+use crate::sentences::{ELSEWHERE, all_invalid, behind_groups, deleted_soon, invalid_among};
 use crate::terminal::output::document;
 use crate::terminal::units::{counted, grouped};
 use redeliver_core::message::Timestamp;
@@ -102,7 +102,10 @@ impl AuditReport {
         Some(match self.interrupted {
             true => format!("{part}; the audit was interrupted."),
             false if unreadable > 0 && seen + unreadable >= approximate => format!("{part}."),
-            false => format!("{part}; the others are {ELSEWHERE}."),
+            false => match behind_groups(self.coverage.full_groups) {
+                Some(behind) => format!("{part}. {behind}."),
+                None => format!("{part}; the others are {ELSEWHERE}."),
+            },
         })
     }
 }

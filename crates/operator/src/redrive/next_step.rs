@@ -21,6 +21,8 @@ pub fn next_step(report: &RedriveReport, ending: Ending, with: Continuation) -> 
     match ending {
         Ending::Done => None,
         Ending::Left => (report.came_back_count() > 0).then(|| format!("{back} came straight back and stay")),
+        // The report says what to do about these.
+        Ending::NotSeen if report.coverage.is_some_and(|coverage| coverage.full_groups > 0) => None,
         Ending::NotSeen => Some(format!(
             "not all of the DLQ was seen: another program reads it, or did; messages held by a killed run or an audit are \
              visible again within two minutes: {again} then"

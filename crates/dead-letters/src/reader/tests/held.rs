@@ -22,7 +22,8 @@ fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
                 complete: false,
                 still_hidden: 0,
                 unreadable: 0,
-                reappeared: 0
+                reappeared: 0,
+                full_groups: 0
             }
         );
         assert_eq!(world.depth(), (50, 0));
@@ -66,7 +67,8 @@ fn what_came_out_again_meanwhile_is_given_back_by_its_newest_handle() {
                 complete: true,
                 still_hidden: 0,
                 unreadable: 0,
-                reappeared: 10
+                reappeared: 10,
+                full_groups: 0
             }
         );
     });

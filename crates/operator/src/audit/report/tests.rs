@@ -54,6 +54,7 @@ fn what_was_not_seen_is_said_in_a_sentence() {
         complete: false,
         still_hidden: 0,
         reappeared: 0,
+        full_groups: 0,
     };
     let sentence =
         |interrupted| Tally::new(context()).into_report(coverage, interrupted).incompleteness().unwrap();

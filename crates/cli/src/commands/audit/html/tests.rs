@@ -111,8 +111,15 @@ fn nothing_that_others_wrote_becomes_markup() {
 
 #[test]
 fn what_was_not_seen_and_what_was_filtered_is_said() {
-    let coverage =
-        Coverage { seen: 1, approximate: 9, unreadable: 0, complete: false, still_hidden: 0, reappeared: 0 };
+    let coverage = Coverage {
+        seen: 1,
+        approximate: 9,
+        unreadable: 0,
+        complete: false,
+        still_hidden: 0,
+        reappeared: 0,
+        full_groups: 0,
+    };
     let mut context = context();
     context.filter = Some(".a < 1".to_owned());
     let page = page_of(&[], &Tally::new(context).into_report(coverage, false), false);

@@ -99,8 +99,15 @@ fn what_sqs_deletes_soon_comes_first() {
 #[test]
 fn an_empty_queue_is_one_line_and_what_was_not_seen_another() {
     assert_eq!(printed(&report(&[]), false), "0 dead letters in final-dlq (1970-01-02T00:00:00.000Z)\n");
-    let coverage =
-        Coverage { seen: 0, approximate: 5, unreadable: 0, complete: false, still_hidden: 0, reappeared: 0 };
+    let coverage = Coverage {
+        seen: 0,
+        approximate: 5,
+        unreadable: 0,
+        complete: false,
+        still_hidden: 0,
+        reappeared: 0,
+        full_groups: 0,
+    };
     let unseen = printed(&Tally::new(context()).into_report(coverage, false), false);
     assert!(
         unseen.lines().nth(1).unwrap().starts_with("Not all was seen: 0 of about 5 messages"),

@@ -1,0 +1,55 @@
+//! FIFO queues: no more than ten messages of a group come out before these are deleted.
+
+use super::*;
+
+/// A FIFO queue with 35 messages of one group and 3 of another.
+fn fifo() -> (VirtualClock, EmbeddedQueue) {
+    let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+    let sqs = EmbeddedSqs::new(clock.clone(), 7);
+    let message = |n: usize| {
+        let group = if n < 35 { "one" } else { "two" };
+        let content = Content {
+            body: n.to_string(),
+            message_group_id: Some(group.to_owned()),
+            deduplication_id: Some(n.to_string()),
+            ..Content::default()
+        };
+        OutgoingMessage::new(content).unwrap()
+    };
+    let queue = clock.block_on(async {
+        let queue = sqs.create_queue("dlq.fifo", &QueueSettings::default()).await.unwrap();
+        for batch in pack(&(0..38).map(message).collect::<Vec<_>>()) {
+            assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
+        }
+        queue
+    });
+    (clock, queue)
+}
+
+/// Without the number of full groups the advice is to run it again, which shows the same ten.
+#[test]
+fn a_group_with_more_than_ten_messages_is_counted() {
+    let (clock, queue) = fifo();
+    let (bodies, coverage) = clock.block_on(read(&queue, &clock)).unwrap();
+    assert_eq!(bodies, (0..10).chain(35..38).collect::<Vec<_>>());
+    assert_eq!((coverage.seen, coverage.approximate, coverage.complete), (13, 38, false));
+    assert_eq!(coverage.full_groups, 1);
+}
+
+#[test]
+fn messages_behind_deleted_ones_come_out_in_the_same_pass() {
+    let (clock, queue) = fifo();
+    let (deleted, coverage) = clock.block_on(async {
+        let mut reader = Reader::new(&queue, &clock).await.unwrap();
+        let mut deleted = Vec::new();
+        while let Some(messages) = reader.next().await.unwrap() {
+            let all: Vec<_> = messages.iter().collect();
+            assert!(reader.delete(&all).await.iter().all(Result::is_ok));
+            deleted.extend(messages.iter().map(|message| message.body.parse::<usize>().unwrap()));
+        }
+        (deleted, reader.finish().await)
+    });
+    let of_one: Vec<_> = deleted.iter().copied().filter(|n| *n < 35).collect();
+    assert_eq!(of_one, (0..35).collect::<Vec<_>>(), "in order");
+    assert_eq!((deleted.len(), coverage.complete, coverage.full_groups), (38, true, 0));
+}
