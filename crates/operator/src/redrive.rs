@@ -7,6 +7,7 @@ mod next_step;
 mod request;
 mod to_file;
 mod to_queue;
+mod to_sources;
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,13 +21,15 @@ use redeliver_dead_letters::redrive::{
 use serde::{Deserialize, Serialize};
 
 use crate::dead_letter_source::DeadLetters;
-use crate::terminal::units::{HOUR, counted, span};
+use crate::queues::name_in;
+use crate::terminal::units::{HOUR, counted, grouped, span};
 use crate::{Failure, UsageError};
 
 pub use next_step::{Continuation, next_step, not_consumed, staying};
 pub use request::{RedriveRequest, Redriven};
 pub use to_file::RedriveToFile;
 pub use to_queue::RedriveToQueue;
+pub use to_sources::RedriveToSources;
 
 /// Maximum messages a second.
 pub const RATE_MAX: u32 = 3000;
@@ -142,6 +145,58 @@ impl RedriveTask<'_> {
     }
 }
 
+/// Reports what would be done, without a queue to send to.
+async fn dry_run(
+    from: &DeadLetters,
+    plan: &Plan,
+    max: u64,
+    journal: Option<&Journal>,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<RedriveReport, Failure> {
+    without_queue(from, plan, max, interrupted).dry_run_after(journal).await
+}
+
+/// A redrive that sends nothing to a queue.
+fn without_queue<'a>(
+    from: &'a DeadLetters,
+    plan: &'a Plan,
+    max: u64,
+    interrupted: &'a dyn Fn() -> bool,
+) -> Redrive<'a, DeadLetters, (), SystemClock> {
+    Redrive {
+        dlq: from,
+        source: &(),
+        clock: &SystemClock,
+        plan,
+        can_come_back: false,
+        limits: Limits { rate: None, max, stop_after_failures_percent: 100, watch: Duration::ZERO },
+        interrupted,
+        progress: &|_| {},
+    }
+}
+
+/// Says how many dead letters come from other queues than the one that they go to; `None` if none do.
+pub fn from_elsewhere(report: &RedriveReport, to: &str) -> Option<String> {
+    let others: Vec<_> = report.from_elsewhere(to).collect();
+    let count: u64 = others.iter().map(|(_, count)| count).sum();
+    let shown = others.iter().take(QUEUES_SHOWN);
+    let mut names: Vec<_> =
+        shown.map(|(arn, count)| format!("{} ({})", name_in(arn), grouped(*count))).collect();
+    if others.len() > QUEUES_SHOWN {
+        names.push(format!("{} more", counted((others.len() - QUEUES_SHOWN) as u64, "queue")));
+    }
+    (count > 0).then(|| {
+        let (messages, to) = (counted(count, "dead letter"), name_in(to));
+        format!("{messages} did not come from {to}, but from {}", names.join(", "))
+    })
+}
+
+/// What to do about dead letters that come from elsewhere.
+pub const TO_THEIR_OWN: &str = "leave out --to, which sends each back to its own queue";
+
+/// Queues that are named in a sentence.
+const QUEUES_SHOWN: usize = 5;
+
 /// Checks that dead letters are not sent to where they were read from. By ARN: one queue may have several URLs.
 ///
 /// # Errors
@@ -216,6 +271,21 @@ mod tests {
             assert_eq!((rate, max, stop_after_failures_percent), (Some(3), 11, 9));
             assert_eq!((watch.as_secs(), engine.can_come_back), (watched, can_come_back), "{is_consumed}");
         }
+    }
+
+    #[test]
+    fn dead_letters_from_elsewhere_are_counted_by_their_queues() {
+        let by_source = |counts: &[(&str, u64)]| RedriveReport {
+            by_source: counts.iter().map(|(name, count)| (SOURCE.replace("orders", name), *count)).collect(),
+            ..RedriveReport::default()
+        };
+        assert_eq!(from_elsewhere(&by_source(&[("orders", 3)]), SOURCE), None);
+        assert_eq!(
+            from_elsewhere(&by_source(&[("orders", 3), ("mails", 1200), ("bills", 1)]), SOURCE).unwrap(),
+            "1,201 dead letters did not come from orders, but from bills (1), mails (1,200)"
+        );
+        let many = by_source(&[("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 1), ("f", 1)]);
+        assert!(from_elsewhere(&many, SOURCE).unwrap().ends_with("d (1), e (1), 1 queue more"));
     }
 
     /// They would be in the DLQ twice.

@@ -191,6 +191,52 @@ async fn dead_letters_of_a_file_are_mended_and_sent_to_a_queue_once() {
     );
 }
 
+/// As AWS's own redrive does: a letter in another service's queue is lost for its own.
+#[tokio::test]
+#[ignore = "needs Python: cargo xtask test"]
+async fn each_letter_of_a_shared_dlq_goes_back_to_its_own_queue_unless_a_person_agrees() {
+    let endpoint = Ministack::start();
+    let client = client(&endpoint.endpoint_url());
+    let dlq = Queue::create(&client, "shared-dlq", None).await;
+    let policy = format!(r#"{{"deadLetterTargetArn":"{}","maxReceiveCount":"1"}}"#, dlq.arn);
+    let mut queues = Vec::new();
+    for name in ["orders", "mails"] {
+        let queue = Queue::create(&client, name, None).await;
+        let set = client.set_queue_attributes().queue_url(&queue.url);
+        set.attributes(QueueAttributeName::RedrivePolicy, &policy).send().await.expect("it is set");
+        client.send_message().queue_url(&queue.url).message_body(name).send().await.expect("it is sent");
+        for _ in 0..3 {
+            let receive = client.receive_message().queue_url(&queue.url).visibility_timeout(0);
+            receive.send().await.expect("it answers");
+        }
+        queues.push(queue);
+    }
+    let from = ["redrive", "--queue", &dlq.url, "--plain", "--watch", "0s"];
+    let to = ["--to", &queues[0].url];
+    let planned = on(&endpoint, 0, &[&from[..], &to].concat()).await;
+    let by_source = serde_json::json!({ (queues[0].arn.clone()): 1, (queues[1].arn.clone()): 1 });
+    assert_eq!(planned["by_source"], by_source, "{planned}");
+    let url = endpoint.endpoint_url();
+    let forced = [&from[..], &to, &["--apply", "--endpoint-url", &url]].concat();
+    let forced: Vec<_> = forced.into_iter().map(str::to_owned).collect();
+    let run = move || redeliver(&forced.iter().map(String::as_str).collect::<Vec<_>>());
+    let refused = tokio::task::spawn_blocking(run).await.expect("the program ends");
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    let sentence = "error: 1 dead letter did not come from orders, but from mails (1): leave out --to";
+    assert!(stderr(&refused).contains(sentence), "{}", stderr(&refused));
+    assert_eq!(dlq.depth(&client).await[0], 2, "nothing was sent");
+    let journal = Scratch::absent("shared.jsonl");
+    let apply = ["--journal", journal.name(), "--apply"];
+    let sent = on(&endpoint, 0, &[&from[..], &apply].concat()).await;
+    assert_eq!((&sent["sent"], &sent["by_source"]), (&2.into(), &by_source), "{sent}");
+    for (queue, body) in queues.iter().zip(["orders", "mails"]) {
+        let receive = client.receive_message().queue_url(&queue.url).max_number_of_messages(10);
+        let received = receive.send().await.expect("it answers").messages.unwrap_or_default();
+        assert_eq!(received.iter().filter_map(|one| one.body()).collect::<Vec<_>>(), [body]);
+        let _gone = std::fs::remove_file(format!("{}.{body}", journal.name()));
+    }
+}
+
 /// On a FIFO queue a group's messages are in order, and ten of them hide the rest.
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]

@@ -2,7 +2,9 @@
 
 mod arguments;
 mod paused;
+mod question;
 mod report_text;
+mod sources;
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,13 +14,17 @@ pub use arguments::Arguments;
 use indicatif::ProgressBar;
 use redeliver_dead_letters::redrive::{Early, Ending, Progress};
 use redeliver_operator::queues::account;
-use redeliver_operator::redrive::{RedriveToFile, RedriveToQueue, Redriven, describe_wait};
+use redeliver_operator::redrive::{RedriveToFile, RedriveToQueue, Redriven, TO_THEIR_OWN, describe_wait};
 use redeliver_operator::sentences::still_hidden;
 use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{ExitCode, Failure, UsageError};
 use report_text::Way;
+
+const TO_FIFO: &str = "the source queue is a FIFO queue: each dead letter goes to the end of its group, behind messages \
+                       that were sent later; dead letters of one group arrive in any order";
+const FINISHING: &str = "interrupted: finishing what is under way; Ctrl-C again does not wait";
 
 /// Prints the plan, or with `--apply` the report of its run.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -37,23 +43,27 @@ async fn run(arguments: &Arguments) -> Result<Redriven, Failure> {
     let request = arguments.request()?;
     match arguments.written()? {
         Some(path) => write(&RedriveToFile::open(request).await?, path).await,
+        None if arguments.goes_to_sources() => sources::send(arguments, request).await,
         None => send(arguments, &RedriveToQueue::open(request).await?).await,
     }
 }
 
 async fn send(arguments: &Arguments, redrive: &RedriveToQueue<'_>) -> Result<Redriven, Failure> {
     if redrive.is_to_fifo() {
-        stderr::remark(
-            "the source queue is a FIFO queue: each dead letter goes to the end of its group, behind messages that were sent \
-             later; dead letters of one group arrive in any order",
-        );
+        stderr::remark(TO_FIFO);
     }
     let is_consumed = paused::is_consumed(arguments, &redrive.consumer().await?)?;
-    let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
-    let bar =
-        stderr::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} sent back, {elapsed} {msg}");
-    // A steady tick, since a round may take a minute, and watching the pilot longer.
-    bar.enable_steady_tick(Duration::from_millis(100));
+    let stop = interrupted(FINISHING)?;
+    if arguments.apply.is_wanted()
+        && let Some(elsewhere) = redrive.from_elsewhere(&|| stop.is_requested()).await?
+        && !question::is_answered_yes(&format!("{elsewhere}. Send them to the queue of --to anyway? [y/N] "))?
+    {
+        return Err(format!(
+            "{elsewhere}: {TO_THEIR_OWN}; or confirm in a terminal, or select them (audit --save FILE) and send that file"
+        )
+        .into());
+    }
+    let bar = progress_bar();
     let (from, to) = (redrive.from_arn(), redrive.to_arn());
     let verb = arguments.apply.verb("sending back", "would send back");
     let connection = &arguments.from.queue.connection;
@@ -64,6 +74,14 @@ async fn send(arguments: &Arguments, redrive: &RedriveToQueue<'_>) -> Result<Red
     let redriven = redrive.run(is_consumed, &|| stop.is_requested(), &|progress| show(&bar, progress)).await;
     bar.finish_and_clear();
     redriven
+}
+
+/// A steady tick, since a round may take a minute, and watching the pilot longer.
+fn progress_bar() -> ProgressBar {
+    let bar =
+        stderr::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} sent back, {elapsed} {msg}");
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
 }
 
 async fn write(redrive: &RedriveToFile<'_>, path: &Path) -> Result<Redriven, Failure> {

@@ -8,6 +8,7 @@ use redeliver_dead_letters::redrive::{DiedAgain, JournalCounts};
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::open_backups;
 use redeliver_operator::markup::moment;
+use redeliver_operator::redrive::from_elsewhere;
 use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::units::{counted, grouped};
 use serde::Deserialize;
@@ -185,7 +186,10 @@ fn shown(at: &AtDeployment, plan: &Plan) -> Result<Markup, Failure> {
     let Decided { report, going } = decide(&snapshot, &plan.action, &plan.messages, at.redrive(None, false))?;
     let verb = format!("would be {}", plan.action.done());
     let example = going.first().and_then(|id| snapshot.find(id));
+    let is_shared = !at.source.queue.is_of_deployment();
+    let elsewhere = plan.action.to().filter(|_| is_shared).and_then(|to| from_elsewhere(&report, to));
     Ok(html! {
+        @if let Some(elsewhere) = elsewhere { p class="warning" { (elsewhere) "." } }
         table class="plan" {
             tbody {
                 tr { th scope="row" { (verb) } td class="number" { (grouped(going.len() as u64)) } td {} }

@@ -35,13 +35,16 @@ pub(crate) fn decide(
             report.stay(id, NOT_THERE.to_owned());
             continue;
         };
+        let mut source = None;
         // A deletion needs no decision.
-        if let Some(Redrive { plan, .. }) = &redrive
-            && plan.choose(&snapshot.record(letter)?, &mut report)?.is_none()
-        {
-            continue;
+        if let Some(Redrive { plan, .. }) = &redrive {
+            let record = snapshot.record(letter)?;
+            if plan.choose(&record, &mut report)?.is_none() {
+                continue;
+            }
+            source = record.message.redriven_from;
         }
-        *report.by_error_type.entry(letter.error_type.clone()).or_default() += 1;
+        report.count_kind(&letter.error_type, source.as_deref());
         going.push(id.clone());
     }
     Ok(Decided { report, going })

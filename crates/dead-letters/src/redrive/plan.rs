@@ -3,6 +3,8 @@
 mod edit;
 mod new_id;
 
+use std::collections::BTreeMap;
+
 use redeliver_core::arrival::{ProducersAttributes, producers_attributes, trace_header_and_verdict};
 use redeliver_core::failure::annotation::{DeadLetter, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::failure::reason::DeadLetterReason;
@@ -10,6 +12,7 @@ use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::metadata::{GENERATION_MAX, Metadata};
 use redeliver_core::message::schema::{MessageSchema, Parsed, Rewritten};
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
+use redeliver_core::ports::is_fifo;
 use thiserror::Error;
 
 use super::report::RedriveReport;
@@ -36,8 +39,23 @@ pub struct Plan {
     /// The DLQ is known to be a deployment's. A plain message in which redeliver wrote nothing is then one of its loop
     /// and keeps its id, in `Redeliver`; else it is somebody else's and goes back as it is.
     pub from_deployment: bool,
+    /// The queues that messages come from.
+    pub sources: Sources,
     /// The schema that an edited message must match.
     pub schema: MessageSchema,
+}
+
+/// The messages of a DLQ that several queues share, by the queue that SQS moved them from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Sources {
+    /// All messages go to one queue.
+    #[default]
+    Any,
+    /// Each goes back to its own queue. One stays if SQS does not name its queue, or if that cannot be used: by ARN,
+    /// with the reason.
+    Known { unusable: BTreeMap<String, String> },
+    /// Only those of the queue with this ARN are selected, and go back to it.
+    Only(String),
 }
 
 /// The decision on one message.
@@ -86,6 +104,10 @@ pub enum Reason {
     NotALine,
     #[error("it has no message_id that --new-id could replace: redeliver did not write it")]
     WithoutId,
+    #[error("SQS does not say which queue it comes from: name the queue to send to with --to")]
+    UnknownSource,
+    #[error("the queue that it comes from cannot be used: {0}")]
+    UnusableSource(String),
     #[error("it has no message group, without which a FIFO queue takes no message")]
     WithoutGroup,
     #[error(
@@ -101,10 +123,22 @@ impl Plan {
     /// # Errors
     /// If a filter gives no answer, or was stopped on several messages in a row.
     pub fn decide(&self, record: &DeadLetterRecord) -> Result<Verdict, FilterError> {
+        let from = record.message.redriven_from.as_deref();
+        if let Sources::Only(arn) = &self.sources
+            && from != Some(arn)
+        {
+            return Ok(Verdict::NotSelected);
+        }
         match self.pick.picks(record)? {
             Choice::Picked => {}
             Choice::NotPicked => return Ok(Verdict::NotSelected),
             Choice::NotJudged(why) => return Ok(Verdict::Stays(Reason::NotJudged(why))),
+        }
+        if let Sources::Known { unusable } = &self.sources {
+            let Some(from) = from else { return Ok(Verdict::Stays(Reason::UnknownSource)) };
+            if let Some(why) = unusable.get(from) {
+                return Ok(Verdict::Stays(Reason::UnusableSource(why.clone())));
+            }
         }
         if !record.message.omitted.is_empty() {
             return Ok(Verdict::Stays(Reason::Omitted(record.omitted())));
@@ -211,13 +245,17 @@ impl Plan {
         if self.into_lines && !(attributes.is_empty() && record.message.message_group_id.is_none()) {
             return Verdict::Stays(Reason::NotALine);
         }
-        if self.to_fifo && record.message.message_group_id.is_none() {
+        let to_fifo = match (&self.sources, &record.message.redriven_from) {
+            (Sources::Known { .. }, Some(own)) => is_fifo(own),
+            _ => self.to_fifo,
+        };
+        if to_fifo && record.message.message_group_id.is_none() {
             return Verdict::Stays(Reason::WithoutGroup);
         }
         // Of this death and this body: a send that is repeated within five minutes adds no copy, and one with another edit
         // is not dropped.
         let death = &record.message.sqs_message_id;
-        let deduplication_id = self.to_fifo.then(|| derived_id(death, generation, &new_body).to_string());
+        let deduplication_id = to_fifo.then(|| derived_id(death, generation, &new_body).to_string());
         let content = Content {
             body: new_body,
             attributes,

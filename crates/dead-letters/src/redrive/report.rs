@@ -45,6 +45,8 @@ pub struct RedriveReport {
     pub early: Option<Early>,
     /// The messages that were sent back, or would be.
     pub by_error_type: BTreeMap<String, u64>,
+    /// Those among them that SQS moved to the DLQ, by the ARN of the queue that they come from.
+    pub by_source: BTreeMap<String, u64>,
     /// Some ids that messages had, and those that they got.
     pub new_id_examples: Vec<(String, String)>,
     /// Those among `staying` that the next run may send.
@@ -121,7 +123,7 @@ impl RedriveReport {
     }
 
     fn counted(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
-        *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
+        self.count_kind(&record.error_type, record.message.redriven_from.as_deref());
         self.edited += u64::from(send_back.edited);
         if let Some(old) = &send_back.old_message_id {
             self.new_ids += 1;
@@ -129,6 +131,63 @@ impl RedriveReport {
                 self.new_id_examples.push((old.clone(), send_back.message_id.clone()));
             }
         }
+    }
+
+    /// Counts a message that goes back by its error and by the queue that SQS moved it from.
+    pub fn count_kind(&mut self, error_type: &str, source: Option<&str>) {
+        *self.by_error_type.entry(error_type.to_owned()).or_default() += 1;
+        if let Some(source) = source {
+            *self.by_source.entry(source.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// The messages that come from other queues than this one, by their queues.
+    pub fn from_elsewhere(&self, to: &str) -> impl Iterator<Item = (&str, u64)> {
+        self.by_source.iter().filter(move |(arn, _)| *arn != to).map(|(arn, count)| (arn.as_str(), *count))
+    }
+
+    /// The plan's part that no run over one of its queues counts: what is not selected, and what stays for these
+    /// reasons.
+    #[must_use]
+    pub fn without_runs(&self, reasons: &[String]) -> Self {
+        let stays = |reason: &String| reasons.contains(reason);
+        let staying = self.staying.clone().into_iter().filter(|(reason, _)| stays(reason)).collect();
+        Self { not_selected: self.not_selected, staying, coverage: self.coverage, ..Self::default() }
+    }
+
+    /// Adds the messages of another queue of the same DLQ. What was not selected is counted once, and not here.
+    pub fn add(&mut self, other: Self) {
+        self.planned += other.planned;
+        self.sent += other.sent;
+        self.edited += other.edited;
+        self.new_ids += other.new_ids;
+        self.deleted_only += other.deleted_only;
+        self.possible_copies += other.possible_copies;
+        self.not_deleted += other.not_deleted;
+        self.to_retry += other.to_retry;
+        self.left_by_max += other.left_by_max;
+        self.why_not_deleted = other.why_not_deleted.or(self.why_not_deleted.take());
+        self.watched = self.watched.or(other.watched);
+        self.early = self.early.take().or(other.early);
+        self.coverage = match (self.coverage, other.coverage) {
+            (Some(one), Some(two)) => Some(Coverage { complete: one.complete && two.complete, ..two }),
+            (one, two) => two.or(one),
+        };
+        for (all, more) in
+            [(&mut self.by_error_type, other.by_error_type), (&mut self.by_source, other.by_source)]
+        {
+            more.into_iter().for_each(|(name, count)| *all.entry(name).or_default() += count);
+        }
+        for (reason, (count, examples)) in other.staying {
+            let (all, shown) = self.staying.entry(reason).or_default();
+            *all += count;
+            shown.extend(examples);
+            shown.truncate(EXAMPLES);
+        }
+        self.new_id_examples.extend(other.new_id_examples);
+        self.new_id_examples.truncate(EXAMPLES);
+        self.came_back.extend(other.came_back);
+        other.died_again.into_iter().for_each(|died| DiedAgain::add(&mut self.died_again, died));
     }
 
     pub(super) fn not_sent(&mut self, sqs_message_id: &str, error: &EntryError) {
@@ -168,7 +227,8 @@ impl RedriveReport {
     }
 
     /// Dead letters to skip from now on.
-    pub(super) fn done(&self) -> u64 {
+    #[must_use]
+    pub fn done(&self) -> u64 {
         self.sent + self.deleted_only
     }
 
@@ -216,6 +276,7 @@ impl RedriveReport {
             "planned": self.planned,
             "sent": self.sent,
             "by_error_type": self.by_error_type,
+            "by_source": self.by_source,
             "edited": self.edited,
             "new_ids": {
                 "count": self.new_ids,
@@ -235,5 +296,50 @@ impl RedriveReport {
             "stopped": self.early == Some(Early::Stopped),
             "interrupted": self.early == Some(Early::Interrupted),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COVERED: Coverage = Coverage {
+        seen: 1,
+        approximate: 1,
+        unreadable: 0,
+        complete: true,
+        still_hidden: 0,
+        reappeared: 0,
+        full_groups: 0,
+    };
+
+    #[test]
+    fn the_runs_over_a_shared_queue_are_added_up_and_each_message_counts_once() {
+        let stays = |reason: &str, count| (reason.to_owned(), (count, vec!["sqs-1".to_owned()]));
+        let plan = RedriveReport {
+            planned: 4,
+            not_selected: 2,
+            staying: [stays("parked", 1), stays("unknown", 3)].into(),
+            by_source: [("orders".to_owned(), 3), ("mails".to_owned(), 1)].into(),
+            coverage: Some(COVERED),
+            ..RedriveReport::default()
+        };
+        let mut all = plan.without_runs(&["unknown".to_owned()]);
+        let run = |source: &str, sent, complete| RedriveReport {
+            sent,
+            not_selected: 4,
+            by_source: [(source.to_owned(), sent)].into(),
+            staying: [stays("parked", 1)].into(),
+            coverage: Some(Coverage { complete, ..COVERED }),
+            came_back: [source.to_owned()].into(),
+            ..RedriveReport::default()
+        };
+        all.add(run("orders", 3, true));
+        all.add(run("mails", 1, false));
+        assert_eq!((all.planned, all.sent, all.not_selected, all.came_back_count()), (0, 4, 2, 2));
+        assert_eq!(all.by_source, plan.by_source);
+        assert_eq!(all.staying.values().map(|(count, _)| *count).collect::<Vec<_>>(), [2, 3]);
+        assert!(!all.is_covered());
+        assert_eq!(all.from_elsewhere("orders").collect::<Vec<_>>(), [("mails", 1)]);
     }
 }

@@ -2,13 +2,12 @@
 
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
-use std::time::Duration;
 
 use redeliver_aws::SystemClock;
 use redeliver_dead_letters::files::sync_directory_of;
-use redeliver_dead_letters::redrive::{Journal, JournalError, Limits, Redrive, RedriveReport};
+use redeliver_dead_letters::redrive::{Journal, JournalError, Redrive, RedriveReport};
 
-use super::{RedriveRequest, Redriven};
+use super::{RedriveRequest, Redriven, without_queue};
 use crate::Failure;
 use crate::dead_letter_source::DeadLetters;
 use crate::sentences::picked_without_members;
@@ -56,21 +55,7 @@ impl<'a> RedriveToFile<'a> {
     /// If a file or a filter cannot be used.
     pub async fn run(&self, path: &Path, interrupted: &dyn Fn() -> bool) -> Result<Redriven, Failure> {
         let plan = &self.request.plan;
-        let redrive = Redrive {
-            dlq: &self.from,
-            source: &(),
-            clock: &SystemClock,
-            plan,
-            can_come_back: false,
-            limits: Limits {
-                rate: None,
-                max: self.request.max,
-                stop_after_failures_percent: 100,
-                watch: Duration::ZERO,
-            },
-            interrupted,
-            progress: &|_| {},
-        };
+        let redrive = without_queue(&self.from, plan, self.request.max, interrupted);
         let report = if self.request.applied {
             write(&redrive, self.journal.as_ref(), path).await?
         } else {

@@ -6,7 +6,9 @@ use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::ports::{Queue as _, is_fifo};
 use redeliver_dead_letters::redrive::Progress;
 
-use super::{Applied, RedriveRequest, RedriveTask, Redriven, check_destination};
+use super::{
+    Applied, RedriveRequest, RedriveTask, Redriven, TO_THEIR_OWN, check_destination, dry_run, from_elsewhere,
+};
 use crate::Failure;
 use crate::dead_letter_source::DeadLetters;
 use crate::sentences::picked_without_members;
@@ -39,6 +41,10 @@ impl<'a> RedriveToQueue<'a> {
         Ok(Self { request, from, to, id })
     }
 
+    fn may_be_shared(&self) -> bool {
+        self.from.lines().is_none() && !self.request.plan.from_deployment
+    }
+
     /// True if the messages go to a FIFO queue.
     pub const fn is_to_fifo(&self) -> bool {
         self.request.plan.to_fifo
@@ -68,6 +74,20 @@ impl<'a> RedriveToQueue<'a> {
         Consumer::look(&self.request.from.queue.connection, self.to.arn(), is_stack).await
     }
 
+    /// Counts the dead letters of a shared DLQ that come from other queues than the one to send to, and says how many. A
+    /// deployment's come from its own inner queues, and the lines of a file were chosen before.
+    ///
+    /// # Errors
+    /// If the dead letters or a filter cannot be used.
+    pub async fn from_elsewhere(&self, interrupted: &dyn Fn() -> bool) -> Result<Option<String>, Failure> {
+        let RedriveRequest { plan, max, .. } = &self.request;
+        if !self.may_be_shared() {
+            return Ok(None);
+        }
+        let report = dry_run(&self.from, plan, *max, None, interrupted).await?;
+        Ok(from_elsewhere(&report, self.to.arn()))
+    }
+
     /// Sends the dead letters back, or reports what would be sent.
     ///
     /// # Errors
@@ -91,7 +111,9 @@ impl<'a> RedriveToQueue<'a> {
             return Ok(Redriven { report, missing, remarks: Vec::new() });
         }
         let report = task.dry_run(&path, &self.id).await?;
-        let remarks = picked_without_members(&plan.pick).into_iter().collect();
+        let elsewhere = from_elsewhere(&report, to.arn()).filter(|_| self.may_be_shared());
+        let elsewhere = elsewhere.map(|sentence| format!("{sentence}: {TO_THEIR_OWN}"));
+        let remarks = elsewhere.into_iter().chain(picked_without_members(&plan.pick)).collect();
         Ok(Redriven { missing: missing(report.is_covered()), report, remarks })
     }
 }

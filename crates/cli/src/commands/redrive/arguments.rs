@@ -29,6 +29,7 @@ use crate::commands::selection_args::SelectionArgs;
 #[command(after_help = "\
 Examples:
   redeliver redrive --stack redeliver-prod
+  redeliver redrive --queue shared-dlq --plain
   redeliver redrive --queue orders-dlq --to orders --max 10
   redeliver redrive --stack redeliver-prod --apply \\
     --where '.error_type == \"RETRY_ATTEMPT_EXCEEDED\"'
@@ -71,9 +72,9 @@ Exit codes:
 pub struct Arguments {
     #[command(flatten)]
     pub(super) from: DeadLetterSource,
-    /// The queue to send to: its URL, name or ARN; by default the deployment's source queue, and with FILE the file of
-    /// --output
-    #[arg(long, value_name = "QUEUE", required_unless_present_any = ["stack", "prefix", "stage", "file"])]
+    /// The queue to send to: its URL, name or ARN; by default the deployment's source queue, with --queue the queue that
+    /// each message comes from, and with FILE the file of --output
+    #[arg(long, value_name = "QUEUE")]
     pub(super) to: Option<QueueAddress>,
     #[command(flatten)]
     pub(super) selection: SelectionArgs,
@@ -149,6 +150,11 @@ impl Arguments {
             schema: read_schema(self.data_schema.as_deref(), &self.plain)?,
             ..Plan::default()
         })
+    }
+
+    /// True if each message goes back to the queue that it comes from.
+    pub(super) fn goes_to_sources(&self) -> bool {
+        self.to.is_none() && self.from.file.is_none() && !self.from.queue.is_of_deployment()
     }
 
     /// The file that messages are written to, if they come from a file and go to no queue.

@@ -1,13 +1,12 @@
 //! Asks whether to send to a source queue that has no consumer.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
-
 use redeliver_operator::Failure;
 use redeliver_operator::redrive::not_consumed;
 use redeliver_operator::status::consumer::Consumer;
 use redeliver_operator::terminal::stderr;
 
 use super::Arguments;
+use super::question::is_answered_yes;
 
 /// True if the source queue has a consumer. Without one, messages are sent only if the user agrees.
 pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<bool, Failure> {
@@ -23,7 +22,7 @@ pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<
         stderr::warning(refusal(why));
     } else if arguments.into_paused {
         stderr::remark(why);
-    } else if !is_wanted(why)? {
+    } else if !is_answered_yes(&format!("{}. Send them anyway? [y/N] ", not_consumed(why)))? {
         return Err(refusal(why).into());
     }
     Ok(false)
@@ -33,17 +32,4 @@ pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<
 fn refusal(why: &str) -> String {
     let why = not_consumed(why);
     format!("{why}. Run `redeliver resume --apply` for this deployment first, or add --into-paused")
-}
-
-/// Asks the user, if there is a terminal.
-fn is_wanted(why: &str) -> io::Result<bool> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Ok(false);
-    }
-    let mut answer = String::new();
-    let mut stderr = io::stderr();
-    write!(stderr, "{}. Send them anyway? [y/N] ", not_consumed(why))?;
-    stderr.flush()?;
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use redeliver_dead_letters::redrive::{Ending, RedriveReport};
+use redeliver_operator::queues::name_in;
 use redeliver_operator::redrive::{Continuation, next_step, staying};
 use redeliver_operator::sentences::{incompleteness, watched_in_words};
 use redeliver_operator::terminal::units::grouped;
@@ -13,6 +14,7 @@ use super::Arguments;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     QueueToQueue,
+    QueueToSources,
     FileToQueue,
     FileToFile,
 }
@@ -20,16 +22,21 @@ pub(super) enum Way {
 impl Way {
     pub(super) fn of(arguments: &Arguments) -> Self {
         match (&arguments.from.file, &arguments.to) {
+            _ if arguments.goes_to_sources() => Self::QueueToSources,
             (None, _) => Self::QueueToQueue,
             (Some(_), Some(_)) => Self::FileToQueue,
             (Some(_), None) => Self::FileToFile,
         }
     }
 
+    const fn is_from_queue(self) -> bool {
+        matches!(self, Self::QueueToQueue | Self::QueueToSources)
+    }
+
     /// Sent by a run before this one.
     const fn sent_before(self) -> &'static str {
         match self {
-            Self::QueueToQueue => "sent before, now deleted",
+            Self::QueueToQueue | Self::QueueToSources => "sent before, now deleted",
             Self::FileToQueue | Self::FileToFile => "sent before",
         }
     }
@@ -45,7 +52,7 @@ impl Way {
 }
 
 pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -> String {
-    let is_queue = way == Way::QueueToQueue;
+    let is_queue = way.is_from_queue();
     let mut text = String::new();
     let mut line = |name: &str, count: u64| {
         let _infallible = writeln!(text, " {name:<38} {:>10}", grouped(count));
@@ -53,6 +60,11 @@ pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -
     line(way.done(applied), if applied { report.sent } else { report.planned });
     for (error_type, count) in &report.by_error_type {
         line(&format!("  {error_type}"), *count);
+    }
+    if way == Way::QueueToSources {
+        for (arn, count) in &report.by_source {
+            line(&format!("  to {}", name_in(arn)), *count);
+        }
     }
     for (name, count) in [
         ("  edited", report.edited),
@@ -111,7 +123,7 @@ const AGAIN: Continuation =
 /// Says what to do next, if the report does not.
 pub(super) fn sentence(ending: Ending, way: Way, report: &RedriveReport) -> Option<String> {
     match ending {
-        Ending::NotSeen if way != Way::QueueToQueue => None, // each such line was reported
+        Ending::NotSeen if !way.is_from_queue() => None, // each such line was reported
         Ending::Interrupted if way == Way::FileToFile => Some("interrupted: nothing was written".to_owned()),
         _ => next_step(report, ending, AGAIN),
     }

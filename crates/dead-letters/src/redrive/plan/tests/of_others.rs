@@ -86,3 +86,26 @@ fn bodies_of_others_match_the_schema_that_is_asked_for() {
     assert!(matches!(decided("[]").unwrap(), Verdict::Stays(Reason::NotAMessage(_))));
     assert_eq!(sent(decided("{}").unwrap()).body, "{}");
 }
+
+/// Each letter of a shared DLQ goes back to its own queue, as with SQS's own redrive.
+#[test]
+fn a_letter_of_a_shared_queue_is_selected_for_its_own_source_alone() {
+    let arn = |name: &str| format!("arn:aws:sqs:us-east-1:000000000000:{name}");
+    let letter = |from: Option<&str>| {
+        let redriven_from = from.map(arn);
+        DeadLetterRecord::new(ReceivedMessage { redriven_from, ..received("x", Attributes::new(), 1) })
+    };
+    let decided = |sources: Sources, from| {
+        let plan = Plan { sources, ..taking_plain() };
+        plan.decide(&letter(from)).unwrap()
+    };
+    let only = || Sources::Only(arn("orders"));
+    assert_eq!(sent(decided(only(), Some("orders"))).body, "x");
+    assert_eq!(decided(only(), Some("mails")), Verdict::NotSelected);
+    assert_eq!(decided(only(), None), Verdict::NotSelected);
+    let known = || Sources::Known { unusable: [(arn("gone"), "deleted".to_owned())].into() };
+    assert_eq!(sent(decided(known(), Some("mails"))).body, "x");
+    assert_eq!(decided(known(), None), Verdict::Stays(Reason::UnknownSource));
+    assert_eq!(decided(known(), Some("gone")), Verdict::Stays(Reason::UnusableSource("deleted".to_owned())));
+    assert_eq!(decided(known(), Some("orders.fifo")), Verdict::Stays(Reason::WithoutGroup));
+}

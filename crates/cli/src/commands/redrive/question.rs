@@ -1,0 +1,16 @@
+//! Asks the user, if there is a terminal.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+/// True if the user agrees. Without a terminal nobody does.
+pub(super) fn is_answered_yes(question: &str) -> io::Result<bool> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(false);
+    }
+    let mut answer = String::new();
+    let mut stderr = io::stderr();
+    write!(stderr, "{question}")?;
+    stderr.flush()?;
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,46 @@
+//! A DLQ that several queues share: each dead letter goes back to its own queue.
+
+use std::collections::BTreeMap;
+
+use redeliver_core::ports::is_fifo;
+use redeliver_operator::Failure;
+use redeliver_operator::queues::account;
+use redeliver_operator::redrive::{RedriveRequest, RedriveToSources, Redriven};
+use redeliver_operator::terminal::signals::interrupted;
+use redeliver_operator::terminal::stderr;
+
+use super::{Arguments, FINISHING, TO_FIFO, paused, progress_bar, show};
+
+/// Sends the dead letters back, or reports what would be sent.
+pub(super) async fn send(arguments: &Arguments, request: RedriveRequest<'_>) -> Result<Redriven, Failure> {
+    let stop = interrupted(FINISHING)?;
+    let is_interrupted = || stop.is_requested();
+    let redrive = RedriveToSources::open(request, &is_interrupted).await?;
+    if redrive.destinations().any(is_fifo) {
+        stderr::remark(TO_FIFO);
+    }
+    let mut consumed = BTreeMap::new();
+    for to in redrive.destinations() {
+        let is_consumed = paused::is_consumed(arguments, &redrive.consumer(to).await?)?;
+        consumed.insert(to.to_owned(), is_consumed);
+    }
+    let (from, connection) = (redrive.from_arn(), &arguments.from.queue.connection);
+    let verb = arguments.apply.verb("sending back", "would send back");
+    account::announce(
+        connection,
+        from,
+        format_args!("{verb} from {from}, each to the queue that it comes from"),
+    )
+    .await;
+    if !arguments.apply.is_wanted() {
+        return Ok(redrive.planned());
+    }
+    for to in redrive.destinations() {
+        stderr::remark(format_args!("journal for {to}: {}", redrive.journal_path(to).display()));
+    }
+    let bar = progress_bar();
+    let is_consumed = |arn: &str| consumed.get(arn).copied().unwrap_or(true);
+    let redriven = redrive.run(is_consumed, &is_interrupted, &|progress| show(&bar, progress)).await;
+    bar.finish_and_clear();
+    redriven
+}

@@ -1,0 +1,149 @@
+//! A redrive of a DLQ that several queues share: each dead letter goes back to the queue that SQS moved it from.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use redeliver_aws::sqs::SqsQueue;
+use redeliver_core::ports::{Queue as _, is_fifo};
+use redeliver_dead_letters::redrive::{Early, Progress, Reason, RedriveReport, Sources};
+
+use super::{Applied, RedriveRequest, RedriveTask, Redriven, check_destination, dry_run};
+use crate::Failure;
+use crate::dead_letter_source::DeadLetters;
+use crate::queues::{QueueAddress, name_in};
+use crate::sentences::picked_without_members;
+use crate::status::consumer::Consumer;
+
+/// A redrive whose DLQ was read once: the queues that its messages come from are known.
+pub struct RedriveToSources<'a> {
+    request: RedriveRequest<'a>,
+    from: DeadLetters,
+    /// What would be done.
+    planned: RedriveReport,
+    missing: Vec<String>,
+    sources: Vec<SqsQueue>,
+    /// Why messages stay whatever the runs do.
+    staying: Vec<String>,
+}
+
+impl<'a> RedriveToSources<'a> {
+    /// Reads the DLQ, and finds the queues that its messages come from.
+    ///
+    /// # Errors
+    /// If the DLQ or a filter cannot be used.
+    pub async fn open(
+        mut request: RedriveRequest<'a>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, Failure> {
+        let from = request.open_source().await?;
+        let known = |unusable| Sources::Known { unusable };
+        request.plan.sources = known(BTreeMap::new());
+        let mut planned = dry_run(&from, &request.plan, request.max, None, interrupted).await?;
+        let (mut sources, mut unusable) = (Vec::new(), BTreeMap::new());
+        for arn in planned.by_source.keys() {
+            match find(&request, &from, arn).await {
+                Ok(source) => sources.push(source),
+                Err(error) => drop(unusable.insert(arn.clone(), error.to_string())),
+            }
+        }
+        let reasons = unusable.values().cloned().map(Reason::UnusableSource).chain([Reason::UnknownSource]);
+        let staying = reasons.map(|reason| reason.to_string()).collect();
+        if !unusable.is_empty() {
+            request.plan.sources = known(unusable);
+            planned = dry_run(&from, &request.plan, request.max, None, interrupted).await?;
+        }
+        let missing = if planned.is_covered() { request.plan.pick.missing() } else { Vec::new() };
+        Ok(Self { request, from, planned, missing, sources, staying })
+    }
+
+    /// The ARN of the DLQ.
+    pub fn from_arn(&self) -> &str {
+        self.from.arn()
+    }
+
+    /// The ARNs of the queues that the dead letters go back to.
+    pub fn destinations(&self) -> impl Iterator<Item = &str> {
+        self.sources.iter().map(SqsQueue::arn)
+    }
+
+    /// The journal of one of these queues.
+    pub fn journal_path(&self, to: &str) -> PathBuf {
+        let id = self.request.id(self.from.name_in_journal(), to);
+        match self.request.known_journal() {
+            // One journal is of one destination.
+            Some(named) => {
+                let mut path = named.into_os_string();
+                path.push(format!(".{}", name_in(to)));
+                path.into()
+            }
+            None => self.request.journal_path(&id),
+        }
+    }
+
+    /// Asks whether one of these queues has a consumer.
+    ///
+    /// # Errors
+    /// If there is no connection to AWS.
+    pub async fn consumer(&self, to: &str) -> Result<Consumer, Failure> {
+        Consumer::look(&self.request.from.queue.connection, to, false).await
+    }
+
+    /// The plan.
+    pub fn planned(self) -> Redriven {
+        let remarks = picked_without_members(&self.request.plan.pick).into_iter().collect();
+        Redriven { report: self.planned, missing: self.missing, remarks }
+    }
+
+    /// Sends the dead letters back, one queue after the other. `is_consumed` says whether a queue has a consumer.
+    ///
+    /// # Errors
+    /// If nothing was sent, and a journal, the DLQ or a filter cannot be used.
+    pub async fn run(
+        mut self,
+        is_consumed: impl Fn(&str) -> bool,
+        interrupted: &dyn Fn() -> bool,
+        progress: &dyn Fn(Progress),
+    ) -> Result<Redriven, Failure> {
+        let mut report = self.planned.without_runs(&self.staying);
+        for to in &self.sources {
+            let id = self.request.id(self.from.name_in_journal(), to.arn());
+            let journal = self.journal_path(to.arn());
+            self.request.plan.sources = Sources::Only(to.arn().to_owned());
+            self.request.plan.to_fifo = is_fifo(to.arn());
+            let sent_before = report.sent;
+            let task = RedriveTask {
+                from: &self.from,
+                to,
+                plan: &self.request.plan,
+                pace: self.request.pace,
+                max: self.request.max - sent_before,
+                is_consumed: is_consumed(to.arn()),
+                interrupted,
+                progress: &|at| {
+                    progress(match at {
+                        Progress::Sent(sent) => Progress::Sent(sent_before + sent),
+                        other => other,
+                    });
+                },
+            };
+            match task.apply(&journal, &id).await {
+                Ok(Applied { report: run, .. }) => report.add(run),
+                Err(error) if report.done() == 0 => return Err(error),
+                Err(error) => report.early = Some(Early::Failed(error.to_string())),
+            }
+            // Others' failures are no reason to stop: their cause may be another one.
+            let goes_on = matches!(report.early, None | Some(Early::Stopped)) && report.not_deleted == 0;
+            if !goes_on || report.sent >= self.request.max {
+                break;
+            }
+        }
+        Ok(Redriven { report, missing: self.missing, remarks: Vec::new() })
+    }
+}
+
+async fn find(request: &RedriveRequest<'_>, from: &DeadLetters, arn: &str) -> Result<SqsQueue, Failure> {
+    let address: QueueAddress = arn.parse().map_err(|error| format!("{arn} {error}"))?;
+    let queue = request.from.queue.connection.find(&address).await?.queue;
+    check_destination(from, queue.arn())?;
+    Ok(queue)
+}
