@@ -86,9 +86,9 @@ pub enum Writer {
 pub struct Batch {
     pub stream: Stream,
     pub stream_arn: String,
-    /// Of a topic the partitions: `orders-0, orders-3`. Empty if unknown.
+    /// The shard, or the partitions of a topic: `orders-0, orders-3`. Empty if unknown.
     pub shard: String,
-    /// Of a topic the offset. Empty if unknown, or if there are several partitions.
+    /// The sequence number, or the offset in a topic. Empty if unknown, or if there are several partitions.
     pub first_sequence_number: String,
     pub last_sequence_number: String,
     pub records: u64,

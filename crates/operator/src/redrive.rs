@@ -191,7 +191,7 @@ pub fn from_elsewhere(report: &RedriveReport, to: &str) -> Option<String> {
     })
 }
 
-/// What to do about dead letters that come from elsewhere.
+/// Advice on dead letters that come from elsewhere.
 pub const TO_THEIR_OWN: &str = "leave out --to, which sends each back to its own queue";
 
 /// Queues that are named in a sentence.

@@ -55,7 +55,7 @@ pub fn incompleteness(coverage: &Coverage) -> String {
     seen_of + &unreadable_too + &again
 }
 
-/// Says why messages of a FIFO queue were not seen, and how they can be; `None` if no group had so many.
+/// Says why messages of a FIFO queue were not seen, and how they can be; `None` if no group had ten.
 pub fn behind_groups(full_groups: u64) -> Option<String> {
     let groups = counted(full_groups, "message group");
     (full_groups > 0).then(|| {

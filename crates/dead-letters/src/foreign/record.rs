@@ -71,7 +71,7 @@ struct TopicInfo {
     /// By topic and partition: `orders-0`.
     #[serde(default)]
     records_info: BTreeMap<String, Offsets>,
-    /// Of a single record.
+    /// The place of a single record.
     record_info: Option<Object<Offset>>,
 }
 

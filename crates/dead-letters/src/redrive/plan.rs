@@ -315,7 +315,7 @@ impl Plan {
     }
 }
 
-/// What is sent of a dead letter.
+/// The parts of a dead letter that are sent.
 struct Resent {
     body: String,
     attributes: Attributes,

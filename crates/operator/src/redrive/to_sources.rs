@@ -18,7 +18,7 @@ use crate::status::consumer::Consumer;
 pub struct RedriveToSources<'a> {
     request: RedriveRequest<'a>,
     from: DeadLetters,
-    /// What would be done.
+    /// The plan of all of them.
     planned: RedriveReport,
     missing: Vec<String>,
     sources: Vec<SqsQueue>,
@@ -131,7 +131,7 @@ impl<'a> RedriveToSources<'a> {
                 Err(error) if report.done() == 0 => return Err(error),
                 Err(error) => report.early = Some(Early::Failed(error.to_string())),
             }
-            // Others' failures are no reason to stop: their cause may be another one.
+            // The next queue's messages may have failed for another cause.
             let goes_on = matches!(report.early, None | Some(Early::Stopped)) && report.not_deleted == 0;
             if !goes_on || report.sent >= self.request.max {
                 break;
