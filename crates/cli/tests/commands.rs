@@ -176,7 +176,6 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         ),
         (&["audit", "--queue", "two words"], "is not a queue's URL, name or ARN"),
         (&["audit", "--queue", "q", "--stage", "test"], "cannot be used with"),
-        (&["redrive", "--queue", "q"], "--to <QUEUE>"),
         (&["purge", "--queue", "q", "--backup", "b"], "`--where true` selects all of them"),
         (&["purge", "--queue", "q", "--backup", "b", "--apply", "--dry-run"], "cannot be used with"),
         (&["adit"], "a similar subcommand exists: 'audit'"),
