@@ -194,6 +194,8 @@ pub enum FailureKind {
 pub enum ErrorType {
     /// A name from a program's source code: `Http.Timeout`, `Panic`, or a handler's own literal.
     Named(&'static str),
+    /// A name and what was wrong, both from a program's source code: `Http.Tls`, `unknown issuer`. Logs have both.
+    Explained(&'static str, &'static str),
     /// `HttpStatus.NNN`.
     HttpStatus(u16),
     /// Text from a target; never logged.
@@ -205,7 +207,7 @@ impl ErrorType {
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         match self {
-            Self::Named(name) => Cow::Borrowed(name),
+            Self::Named(name) | Self::Explained(name, _) => Cow::Borrowed(name),
             Self::HttpStatus(status) => Cow::Owned(format!("HttpStatus.{status}")),
             Self::FromTarget(name) => Cow::Borrowed(name),
         }
@@ -215,6 +217,7 @@ impl ErrorType {
     #[must_use]
     pub fn loggable(&self) -> Cow<'_, str> {
         match self {
+            Self::Explained(name, what) => Cow::Owned(format!("{name}: {what}")),
             Self::FromTarget(_) => Cow::Borrowed("FromTarget"),
             ours => ours.name(),
         }
@@ -321,5 +324,10 @@ mod tests {
         assert_eq!(ErrorType::HttpStatus(503).name(), "HttpStatus.503");
         assert_eq!(ErrorType::HttpStatus(503).loggable(), "HttpStatus.503");
         assert_eq!(ErrorType::from("Db.Busy").loggable(), "Db.Busy");
+        let explained = ErrorType::Explained("Http.Tls", "unknown issuer");
+        assert_eq!(
+            (explained.name(), explained.loggable()),
+            ("Http.Tls".into(), "Http.Tls: unknown issuer".into())
+        );
     }
 }

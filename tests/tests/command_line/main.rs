@@ -311,7 +311,7 @@ fn an_endpoint_that_does_not_answer_exits_1_and_says_so() {
 fn a_target_that_does_not_answer_is_told_though_every_message_is_explained() {
     let output = redeliver(&["local", EXAMPLE, "--target", "http://127.0.0.1:9/"]);
     assert_eq!(output.status.code(), Some(0));
-    let hint = "warning: no call succeeded; the last one failed with Http.Connect: no connection to the target: check the target\n";
+    let hint = "warning: no call succeeded; the last one failed with Http.Refused: the target refuses connections: check the target\n";
     assert_eq!(stderr(&output), hint);
 }
 

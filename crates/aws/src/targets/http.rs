@@ -1,5 +1,7 @@
 //! An HTTP endpoint as the target.
 
+mod no_response;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
@@ -17,6 +19,8 @@ use redeliver_core::trace::{CallSpan, SpanKind, TRACEPARENT, TRACESTATE, TraceCo
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, tls};
+
+pub(super) use no_response::no_response;
 
 use super::drain::{Drains, settle_connections};
 use super::{CONNECT_TIMEOUT, Endpoint, IDLE_TIMEOUT, SecretEndpoint, TargetProxy, retry_after};
@@ -251,19 +255,6 @@ async fn read_to_end(mut response: Response) {
         if read > ANSWER_BYTES_MAX {
             break;
         }
-    }
-}
-
-/// The outcome without a response. The error's own text is not used, since it may contain the URL, and so a key in its
-/// query.
-pub(super) fn no_response(error: &reqwest::Error) -> HandlerError {
-    // First: a connection may time out, too, and no message is to blame for that.
-    if error.is_connect() {
-        HandlerError::transient("Http.Connect", "no connection to the target")
-    } else if error.is_timeout() {
-        HandlerError::transient("Http.Timeout", "the target did not answer in time")
-    } else {
-        HandlerError::transient("Http.ConnectionLost", "the connection to the target broke before its answer")
     }
 }
 

@@ -59,6 +59,11 @@ impl Answer {
         Self { bytes, then: Then::Keep }
     }
 
+    /// These bytes, after which the connection is closed.
+    pub(crate) fn raw(bytes: &str) -> Self {
+        Self { bytes: bytes.into(), then: Then::Close }
+    }
+
     /// Closes the connection without a response.
     pub(crate) fn closed() -> Self {
         Self { bytes: Vec::new(), then: Then::Close }

@@ -49,8 +49,13 @@ const TOO_MANY: [&str; 2] = ["HttpStatus.429", "Lambda.Throttled"];
 static NOT_NOW: LazyLock<Globs> = LazyLock::new(|| {
     Globs::built_in(&[
         "Http.Connect",
+        "Http.ConnectTimeout",
+        "Http.Dns",
         "Http.NoCredentials",
         "Http.NotSigned",
+        "Http.Proxy",
+        "Http.Refused",
+        "Http.Tls",
         "HttpStatus.3??",
         "HttpStatus.401",
         "HttpStatus.403",
@@ -72,7 +77,8 @@ static NOT_NOW: LazyLock<Globs> = LazyLock::new(|| {
 /// Errors that one message can cause, and an outage as well.
 static FAULTS: LazyLock<Globs> = LazyLock::new(|| {
     Globs::built_in(&[
-        "Http.ConnectionLost",
+        "Http.InvalidResponse",
+        "Http.Reset",
         "Http.Timeout",
         "HttpStatus.404",
         "HttpStatus.5??",
@@ -162,14 +168,23 @@ mod tests {
 
     #[test]
     fn a_target_that_cannot_be_reached_is_told_from_one_that_may_choke_on_the_message() {
-        for not_now in
-            ["Http.Connect", "Http.NotSigned", "Lambda.AccessDenied", "Lambda.NotFound", "Lambda.Kms"]
-        {
+        let no_connection = ["Connect", "ConnectTimeout", "Dns", "Proxy", "Refused", "Tls"]
+            .map(|what| format!("Http.{what}"));
+        for not_now in no_connection {
+            let error = HandlerError::transient(ErrorType::FromTarget(not_now.clone()), "");
+            assert_eq!(outcome("{}", error), Unavailable, "{not_now}");
+        }
+        for not_now in ["Http.NotSigned", "Lambda.AccessDenied", "Lambda.NotFound", "Lambda.Kms"] {
             assert_eq!(named(not_now), Unavailable, "{not_now}");
         }
-        for fault in
-            ["Http.Timeout", "Http.ConnectionLost", "Timeout", "Lambda.FunctionError", "Sandbox.Timedout"]
-        {
+        for fault in [
+            "Http.InvalidResponse",
+            "Http.Reset",
+            "Http.Timeout",
+            "Timeout",
+            "Lambda.FunctionError",
+            "Sandbox.Timedout",
+        ] {
             assert_eq!(named(fault), Fault, "{fault}");
         }
         assert_eq!(named("Lambda.Throttled"), Refusal(None));

@@ -31,12 +31,18 @@ pub struct Notice {
 /// The error type, if it is a name of redeliver's own and not a target's text: `HttpStatus.503`.
 #[must_use]
 pub fn own_name(error_type: &str) -> Option<&str> {
-    const NAMES: [&str; 22] = [
+    const NAMES: [&str; 28] = [
         "Http.Connect",
-        "Http.ConnectionLost",
+        "Http.ConnectTimeout",
+        "Http.Dns",
+        "Http.InvalidResponse",
         "Http.NoCredentials",
         "Http.NotSigned",
+        "Http.Proxy",
+        "Http.Refused",
+        "Http.Reset",
         "Http.Timeout",
+        "Http.Tls",
         "InvalidData",
         "Lambda.AccessDenied",
         "Lambda.Connect",

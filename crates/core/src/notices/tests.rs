@@ -56,7 +56,7 @@ fn a_subject_is_ascii_and_has_at_most_a_hundred_characters() {
 
 #[test]
 fn only_names_of_our_own_errors_are_shown() {
-    let lost = ["Http.ConnectionLost", "Lambda.ConnectionLost"];
+    let lost = ["Http.Reset", "Http.Tls", "Lambda.ConnectionLost"];
     for ours in
         ["HttpStatus.503", "Http.Timeout", "Lambda.Throttled", "Timeout", "Panic"].into_iter().chain(lost)
     {

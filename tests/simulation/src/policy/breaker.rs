@@ -89,9 +89,12 @@ pub(super) fn outcome(error_type: &str) -> Met {
     }
     match error_type.split_once('.') {
         Some(("Lambda", "Throttled")) => Met::Refusal,
-        Some(("Http", "Connect" | "NoCredentials" | "NotSigned")) => Met::Unavailable,
+        Some(("Http", "Connect" | "ConnectTimeout" | "Dns" | "Proxy" | "Refused" | "Tls")) => {
+            Met::Unavailable
+        }
+        Some(("Http", "NoCredentials" | "NotSigned")) => Met::Unavailable,
         Some(("Lambda", "AccessDenied" | "Connect" | "Kms" | "NotFound" | "Service")) => Met::Unavailable,
-        Some(("Http", "ConnectionLost" | "Timeout")) => Met::Fault,
+        Some(("Http", "InvalidResponse" | "Reset" | "Timeout")) => Met::Fault,
         Some(("Lambda", "ConnectionLost" | "FunctionError" | "Timeout") | ("Sandbox", "Timedout")) => {
             Met::Fault
         }

@@ -68,14 +68,18 @@ async fn a_target_whose_certificate_is_not_good_gets_no_message() {
     let good = TlsTarget::start(&authority, Certificate::Good).await;
     assert_eq!(called(&good.url, &trust).await, None, "the authority is trusted");
     assert_eq!(good.requests(), 1);
-    for certificate in [Certificate::OtherName, Certificate::Expired, Certificate::SelfSigned] {
+    for (certificate, what) in [
+        (Certificate::OtherName, "certificate of another name"),
+        (Certificate::Expired, "expired certificate"),
+        (Certificate::SelfSigned, "unknown issuer"),
+    ] {
         let target = TlsTarget::start(&authority, certificate).await;
         // What is allowed for http:// allows nothing for https://.
         let variables = [&trust[..], &[("TARGET_ALLOW_HTTP", "true".to_owned())]].concat();
         let failure = called(&target.url, &variables).await.expect("a hand-off");
         assert_eq!(
-            (&failure["type"], &failure["kind"]),
-            (&json!("Http.Connect"), &json!("held")),
+            (&failure["type"], &failure["details"], &failure["kind"]),
+            (&json!("Http.Tls"), &json!(format!("no TLS connection: {what}")), &json!("held")),
             "{certificate:?}"
         );
         assert_eq!(target.requests(), 0, "{certificate:?}");
@@ -86,7 +90,7 @@ async fn a_target_whose_certificate_is_not_good_gets_no_message() {
 async fn a_target_that_nobody_vouches_for_gets_no_message() {
     let target = TlsTarget::start(&Authority::new(), Certificate::Good).await;
     let failure = called(&target.url, &[]).await.expect("a hand-off");
-    assert_eq!(failure["type"], "Http.Connect");
+    assert_eq!(failure["details"], "no TLS connection: unknown issuer");
     assert_eq!(target.requests(), 0);
 }
 
@@ -94,6 +98,6 @@ async fn a_target_that_nobody_vouches_for_gets_no_message() {
 async fn https_to_a_server_without_it_is_not_tried_without_it() {
     let target = HttpTarget::start().await;
     let failure = called(&target.url().replace("http://", "https://"), &[]).await.expect("a hand-off");
-    assert_eq!(failure["type"], "Http.Connect");
+    assert_eq!(failure["details"], "no TLS connection: the target does not speak TLS");
     assert_eq!(target.request_count(), 0);
 }

@@ -196,7 +196,7 @@ async fn a_target_that_does_not_answer_in_time_is_transient_and_asked_once() {
 #[tokio::test]
 async fn a_target_that_nobody_can_connect_to_is_transient() {
     let error = target(REFUSED_URL, LONG).handle(&message("{}")).await.unwrap_err();
-    assert_eq!((&error.error_type, error.kind), (&"Http.Connect".into(), FailureKind::Transient));
+    assert_eq!((&error.error_type, error.kind), (&"Http.Refused".into(), FailureKind::Transient));
     assert!(!format!("{error:?}").contains(CANARY), "{error:?}");
 }
 
@@ -204,7 +204,7 @@ async fn a_target_that_nobody_can_connect_to_is_transient() {
 async fn a_connection_that_breaks_before_the_answer_is_transient_and_not_tried_again_here() {
     let server = Loopback::start([Answer::closed()]).await;
     let error = call(&server, LONG).await.unwrap_err();
-    assert_eq!((error.error_type, error.kind), ("Http.ConnectionLost".into(), FailureKind::Transient));
+    assert_eq!((error.error_type, error.kind), ("Http.Reset".into(), FailureKind::Transient));
     // The target may have done its work: the policy decides when to call again.
     assert_eq!(server.requests().len(), 1);
 }
@@ -220,6 +220,7 @@ fn debug_output_shows_nothing_of_the_endpoint() {
 
 mod answers;
 mod hardening;
+mod no_response;
 mod proxy;
 mod rotation;
 mod signatures;

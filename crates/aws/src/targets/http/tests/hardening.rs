@@ -50,7 +50,7 @@ async fn a_cookie_is_not_kept() {
 async fn a_head_without_end_is_an_error_before_it_fills_the_memory() {
     let server = Loopback::start([Answer::endless_head(1024 * 1024)]).await;
     let error = soon(call(&server, LONG)).await.unwrap_err();
-    assert_eq!((error.error_type, error.kind), ("Http.ConnectionLost".into(), FailureKind::Transient));
+    assert_eq!((error.error_type, error.kind), ("Http.InvalidResponse".into(), FailureKind::Transient));
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn a_server_that_never_begins_tls_is_left_after_the_time_for_a_connection(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let error = soon(target(&url, LONG).handle(&message("{}"))).await.unwrap_err();
-    assert_eq!((error.error_type, error.kind), ("Http.Connect".into(), FailureKind::Transient));
+    assert_eq!((error.error_type, error.kind), ("Http.ConnectTimeout".into(), FailureKind::Transient));
 }
 
 /// A poisoned name server, which resolves every name to `decoy`.
@@ -111,7 +111,7 @@ async fn tls_1_2_and_1_3_are_offered_and_http_1_1_alone() {
     let target = target(&url, LONG);
     let message = message("{}");
     let (hello, error) = tokio::join!(greeted, target.handle(&message));
-    assert_eq!(error.unwrap_err().error_type, "Http.Connect".into());
+    assert_eq!(error.unwrap_err().error_type, ErrorType::Explained("Http.Tls", "connection closed"));
     let has = |bytes: &[u8]| hello.windows(bytes.len()).any(|window| window == bytes);
     let supported_versions = [0, 43, 0, 5, 4, 3, 4, 3, 3];
     assert!(has(&supported_versions), "{hello:x?}");

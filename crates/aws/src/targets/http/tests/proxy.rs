@@ -126,11 +126,7 @@ async fn a_proxy_that_refuses_is_no_connection() {
         let tls = Tls::start().await;
         let proxy = Connect::start(status, tls.address).await;
         let error = soon(behind(&proxy, &tls).handle(&message("{}"))).await.unwrap_err();
-        assert_eq!(
-            (error.error_type, error.kind),
-            ("Http.Connect".into(), FailureKind::Transient),
-            "{status}"
-        );
+        assert_eq!((error.error_type, error.kind), ("Http.Proxy".into(), FailureKind::Transient), "{status}");
         assert_eq!(tls.requests.lock().unwrap().len(), 0);
     }
 }
@@ -152,6 +148,6 @@ async fn a_target_uses_the_proxy_that_it_is_made_with() {
     let proxy = Connect::start("200 OK", tls.address).await;
     let target = HttpTarget::new(public(&format!("https://{NAME}/")), Some(&proxy.proxy), LONG).unwrap();
     let error = soon(target.handle(&message("{}"))).await.unwrap_err();
-    assert_eq!(error.error_type, "Http.Connect".into());
+    assert_eq!(error.error_type, ErrorType::Explained("Http.Tls", "unknown issuer"));
     assert_eq!(proxy.heads.lock().unwrap().len(), 1);
 }

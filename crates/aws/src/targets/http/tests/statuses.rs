@@ -110,7 +110,7 @@ fn every_error_has_the_kind_that_the_documentation_says() {
             errors += 1;
         }
     }
-    assert_eq!(errors, 20);
+    assert_eq!(errors, 26);
     assert_eq!(kind_of(Err(HandlerError::transient("OrderNotFound", ""))), Kind::Own);
 }
 

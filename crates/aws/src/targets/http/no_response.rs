@@ -1,0 +1,126 @@
+//! Why a call got no response, in words of our own: the errors' texts may contain the URL, and so a key in its query.
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+use std::iter;
+
+use redeliver_core::handler::{ErrorType, HandlerError};
+use rustls::{AlertDescription, CertificateError, PeerIncompatible};
+
+/// The outcome of a call without a response.
+///
+/// Without a connection the target has got nothing: these errors are "not now" in `redeliver_core::decide`. After that it
+/// may have done its work, so those are faults.
+pub(in super::super) fn no_response(error: &reqwest::Error) -> HandlerError {
+    // A refused client certificate comes with the first read (RFC 8446, appendix E.1.2), but no request is handled.
+    if let Some(what) =
+        find::<rustls::Error>(error).and_then(|tls| handshake_failure(tls, error.is_connect()))
+    {
+        return no_tls(what);
+    }
+    // First: a connection may time out, too, and no message is to blame for that.
+    if error.is_connect() {
+        no_connection(error)
+    } else if error.is_timeout() {
+        HandlerError::transient("Http.Timeout", "the target did not answer in time")
+    } else if find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) {
+        HandlerError::transient(
+            "Http.InvalidResponse",
+            "the target's answer is not valid HTTP, or its head is too large",
+        )
+    } else {
+        HandlerError::transient("Http.Reset", "the connection to the target broke before its answer")
+    }
+}
+
+fn no_connection(error: &reqwest::Error) -> HandlerError {
+    if error.is_dns() {
+        return HandlerError::transient("Http.Dns", "the host name cannot be resolved");
+    }
+    if error.is_timeout() {
+        return HandlerError::transient("Http.ConnectTimeout", "no connection to the target in time");
+    }
+    // The type is not public. Of its text only this beginning is looked at.
+    if causes(error).any(|cause| cause.to_string().starts_with("tunnel error")) {
+        return HandlerError::transient("Http.Proxy", "the proxy opens no tunnel to the target");
+    }
+    let mut kinds = causes(error).filter_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
+    let is_https = error.url().is_some_and(|url| url.scheme() == "https");
+    let known = kinds.find_map(|kind| match kind {
+        ErrorKind::ConnectionRefused => {
+            Some(HandlerError::transient("Http.Refused", "the target refuses connections"))
+        }
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe if is_https => {
+            Some(no_tls("connection closed"))
+        }
+        _ => None,
+    });
+    known.unwrap_or_else(|| HandlerError::transient("Http.Connect", "no connection to the target"))
+}
+
+fn no_tls(what: &'static str) -> HandlerError {
+    HandlerError::transient(ErrorType::Explained("Http.Tls", what), format_args!("no TLS connection: {what}"))
+}
+
+/// What was wrong in a handshake. Once there is a connection, only alerts about certificates and versions are of it.
+fn handshake_failure(error: &rustls::Error, is_connecting: bool) -> Option<&'static str> {
+    use rustls::Error as E;
+    Some(match error {
+        E::InvalidCertificate(error) => certificate_failure(error),
+        E::PeerIncompatible(
+            PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
+        )
+        | E::AlertReceived(AlertDescription::ProtocolVersion) => "protocol version",
+        E::AlertReceived(
+            AlertDescription::AccessDenied
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateRequired
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::NoCertificate
+            | AlertDescription::UnknownCA
+            | AlertDescription::UnsupportedCertificate,
+        ) => "the target asks for a client certificate",
+        _ if !is_connecting => return None,
+        E::AlertReceived(AlertDescription::UnrecognisedName) => "the target does not know its name",
+        E::AlertReceived(AlertDescription::HandshakeFailure | AlertDescription::InsufficientSecurity)
+        | E::PeerIncompatible(_) => "no common cipher or algorithm",
+        E::InvalidMessage(_) => "the target does not speak TLS",
+        _ => "handshake failed",
+    })
+}
+
+#[expect(deprecated, reason = "other versions of the verifier may still make it")]
+const fn certificate_failure(error: &CertificateError) -> &'static str {
+    use CertificateError as E;
+    match error {
+        E::UnknownIssuer => "unknown issuer",
+        E::NotValidForName | E::NotValidForNameContext { .. } => "certificate of another name",
+        E::Expired | E::ExpiredContext { .. } => "expired certificate",
+        E::NotValidYet | E::NotValidYetContext { .. } => "certificate not valid yet",
+        E::Revoked => "revoked certificate",
+        E::InvalidPurpose | E::InvalidPurposeContext { .. } => "certificate for another purpose",
+        E::BadSignature => "certificate with a wrong signature",
+        E::UnsupportedSignatureAlgorithm
+        | E::UnsupportedSignatureAlgorithmContext { .. }
+        | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "certificate with an unsupported signature"
+        }
+        _ => "invalid certificate",
+    }
+}
+
+fn find<'a, E: Error + 'static>(error: &'a reqwest::Error) -> Option<&'a E> {
+    causes(error).find_map(|cause| cause.downcast_ref())
+}
+
+/// All errors inside an error. An [`io::Error`] skips the one that it wraps in `source`.
+fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| {
+        let cause = *cause;
+        let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        wrapped.map(|wrapped| wrapped as &(dyn Error + 'static)).or_else(|| cause.source())
+    })
+}

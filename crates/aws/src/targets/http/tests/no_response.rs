@@ -1,0 +1,191 @@
+//! Calls without a response: each cause has its own name, and whether the target may have done its work decides its
+//! kind.
+
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, Issuer, KeyPair, date_time_ymd};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+use super::*;
+
+/// A server that answers each connection with `serve`.
+struct Server {
+    url: String,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Server {
+    /// Writes these bytes as soon as it is called, and closes.
+    async fn raw(bytes: &'static [u8]) -> Self {
+        let (listener, url) = listen().await;
+        let task = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                // Otherwise closing would reset the connection.
+                let mut hello = [0; 16 * 1024];
+                let _read = tokio::io::AsyncReadExt::read(&mut stream, &mut hello).await;
+                let _written = stream.write_all(bytes).await;
+            }
+        });
+        Self { url, task }
+    }
+
+    async fn tls(config: ServerConfig) -> Self {
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let (listener, url) = listen().await;
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                if let Ok(mut stream) = acceptor.accept(stream).await {
+                    let mut request = [0; 16 * 1024];
+                    let _read = tokio::io::AsyncReadExt::read(&mut stream, &mut request).await;
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                    let _written = stream.write_all(answer).await;
+                }
+            }
+        });
+        Self { url, task }
+    }
+}
+
+async fn listen() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/{CANARY}", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+/// A certificate authority.
+struct Authority(Issuer<'static, KeyPair>, rcgen::Certificate);
+
+impl Authority {
+    fn new() -> Self {
+        Self::named("authority")
+    }
+
+    fn named(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = rcgen::IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        Self(Issuer::new(params, key), certificate)
+    }
+
+    /// A server's configuration with a certificate for this name.
+    fn server(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> ServerConfig {
+        let builder = ServerConfig::builder().with_no_client_auth();
+        let (certificate, key) = self.leaf(name, change);
+        builder.with_single_cert(vec![certificate.der().clone()], key).unwrap()
+    }
+
+    fn leaf(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> (rcgen::Certificate, PrivateKeyDer<'static>) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        (certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+    }
+
+    /// The error of a call by a client that trusts this authority alone.
+    async fn error(&self, url: &str) -> HandlerError {
+        let root = reqwest::Certificate::from_der(self.1.der()).unwrap();
+        let client = hardened(Client::builder(), LONG).tls_certs_only([root]).build().unwrap();
+        let target = HttpTarget::with_clock(client, public(url), SystemClock);
+        let error = soon(target.handle(&message("{}"))).await.unwrap_err();
+        assert!(!format!("{error:?}").contains(CANARY), "{error:?}");
+        error
+    }
+}
+
+async fn no_tls(authority: &Authority, server: &Server, what: &'static str) {
+    let error = authority.error(&server.url).await;
+    assert_eq!(error.error_type, ErrorType::Explained("Http.Tls", what));
+    assert_eq!(error.details, format!("no TLS connection: {what}"));
+    assert_eq!(error.kind, FailureKind::Transient);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_good_says_what_is_wrong_with_it() {
+    let (authority, other, renewed) = (Authority::new(), Authority::named("other"), Authority::new());
+    let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);
+    let future = |params: &mut CertificateParams| params.not_before = date_time_ymd(4000, 1, 1);
+    for (config, what) in [
+        (other.server("127.0.0.1", |_| {}), "unknown issuer"),
+        (renewed.server("127.0.0.1", |_| {}), "certificate with a wrong signature"),
+        (authority.server("other.example", |_| {}), "certificate of another name"),
+        (authority.server("127.0.0.1", expired), "expired certificate"),
+        (authority.server("127.0.0.1", future), "certificate not valid yet"),
+    ] {
+        no_tls(&authority, &Server::tls(config).await, what).await;
+    }
+}
+
+/// The server's alert comes after the client's handshake with TLS 1.3: the request is sent by then, but not handled.
+#[tokio::test]
+async fn a_target_that_wants_a_client_certificate_says_so() {
+    let authority = Authority::new();
+    for version in [&tokio_rustls::rustls::version::TLS12, &tokio_rustls::rustls::version::TLS13] {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.1.der().clone()).unwrap();
+        let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build().unwrap();
+        let builder = ServerConfig::builder_with_protocol_versions(&[version]);
+        let (certificate, key) = authority.leaf("127.0.0.1", |_| {});
+        let config = builder
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        no_tls(&authority, &Server::tls(config).await, "the target asks for a client certificate").await;
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_that_breaks_off_says_how() {
+    // A record has its type, a version and its length; an alert its level and its number (RFC 8446, sections 5.1 and 6).
+    for (bytes, what) in [
+        (&b"\x15\x03\x01\x00\x02\x02\x46"[..], "protocol version"),
+        (b"\x15\x03\x01\x00\x02\x02\x28", "no common cipher or algorithm"),
+        (b"\x15\x03\x01\x00\x02\x02\x70", "the target does not know its name"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the target does not speak TLS"),
+        (b"", "connection closed"),
+    ] {
+        no_tls(&Authority::new(), &Server::raw(bytes).await, what).await;
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_cannot_be_resolved_is_not_a_refused_port() {
+    let authority = Authority::new();
+    let error = authority.error("https://no-such-host.invalid/CANARY").await;
+    assert_eq!(error, HandlerError::transient("Http.Dns", "the host name cannot be resolved"));
+    let error = authority.error("https://127.0.0.1:1/CANARY").await;
+    assert_eq!(error, HandlerError::transient("Http.Refused", "the target refuses connections"));
+}
+
+/// The target may have done its work, so the message is not held for it.
+#[tokio::test]
+async fn an_answer_that_is_not_valid_is_not_a_missing_connection() {
+    let headers = vec![("x-many", "1"); 200];
+    for answer in [
+        Answer::new(200, &headers, ""),
+        Answer::new(200, &[("bad header", "1")], ""),
+        Answer::new(200, &[("content-length", "-1")], ""),
+        Answer::raw("SSH-2.0-OpenSSH_9.6\r\n"),
+    ] {
+        let error = call(&Loopback::start([answer]).await, LONG).await.unwrap_err();
+        assert_eq!((&error.error_type, error.kind), (&"Http.InvalidResponse".into(), FailureKind::Transient));
+    }
+}
