@@ -249,6 +249,13 @@ pub enum Event {
         /// The service's error code, or ours if it did not answer.
         code: String,
     },
+    /// The target asked to be called again at a time that cannot be read, so the policy alone decides.
+    RetryAfterUnreadable {
+        /// `metadata.message_id`.
+        message_id: String,
+        /// Our name of the error.
+        error_type: String,
+    },
     /// The secret with the target's headers could not be read again, or is no longer valid: the known headers stay in
     /// use.
     HeadersNotRefreshed {

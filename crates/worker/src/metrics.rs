@@ -197,6 +197,7 @@ const fn help(metric: Metric) -> &'static str {
         Metric::HeadersNotRefreshed => {
             "Times that the secret of the target's headers could not be read again"
         }
+        Metric::RetryAfterUnreadable => "Answers of the target whose Retry-After could not be read",
         Metric::MessageAgeSeconds => "Seconds since a message's first send",
         Metric::TargetSeconds => "Duration of a call of the target",
         Metric::RetryDelaySeconds => "Delay of a retry",

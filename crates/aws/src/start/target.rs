@@ -20,8 +20,8 @@ use crate::targets::{
     OwnFunction, Processes, SecretEndpoint, SigV4Signer, Target,
 };
 
-/// The message-processor's target. The secret of an HTTP target is read, and `observer` gets an event if it cannot be
-/// refreshed later.
+/// The message-processor's target. The secret of an HTTP target is read; `observer` gets an event if it cannot be
+/// refreshed later, and for answers whose `Retry-After` cannot be read.
 ///
 /// # Errors
 /// If the secret is unusable.
@@ -47,12 +47,12 @@ pub async fn target(
                         &arn,
                         EndpointSettings { url, sigv4 },
                         SystemClock,
-                        observer,
+                        Arc::clone(&observer),
                     )
                     .await?,
                 ),
             };
-            Target::Http(HttpTarget::new(endpoint, proxy.as_ref(), timeout)?)
+            Target::Http(HttpTarget::new(endpoint, proxy.as_ref(), timeout)?.with_observer(observer))
         }
         Called::Lambda { arn, modes } => {
             Target::Lambda(LambdaTarget::new(config, arn, timeout).with_modes(modes))

@@ -5,6 +5,7 @@ mod no_response;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -14,16 +15,17 @@ use redeliver_core::events::Event;
 use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerError, Invocation, Message};
 use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
-use redeliver_core::ports::Clock;
+use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::{CallSpan, SpanKind, TRACEPARENT, TRACESTATE, TraceContext, XRAY_TRACE_ID};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, tls};
 
 pub(super) use no_response::no_response;
 
 use super::drain::{Drains, settle_connections};
-use super::{CONNECT_TIMEOUT, Endpoint, IDLE_TIMEOUT, SecretEndpoint, TargetProxy, retry_after};
+use super::retry_after::{self, Asked};
+use super::{CONNECT_TIMEOUT, Endpoint, IDLE_TIMEOUT, SecretEndpoint, TargetProxy};
 use crate::SystemClock;
 
 /// Bytes of a response body that are read at most to reuse its connection.
@@ -35,6 +37,7 @@ pub struct HttpTarget<C = SystemClock> {
     endpoint: EndpointSource<C>,
     clock: C,
     drains: Drains<C>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// The message of a call, and its trace context.
@@ -76,7 +79,13 @@ impl HttpTarget {
 impl<C: Clock + Clone + 'static> HttpTarget<C> {
     fn with_clock(client: Client, endpoint: EndpointSource<C>, clock: C) -> Self {
         let drains = Drains::new(clock.clone());
-        Self { client, endpoint, clock, drains }
+        Self { client, endpoint, clock, drains, observer: None }
+    }
+
+    /// `observer` gets an event for each answer that asks for a time that cannot be read.
+    #[must_use]
+    pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
+        Self { observer: Some(observer), ..self }
     }
 
     /// Makes one request. The head of the response decides the outcome.
@@ -95,8 +104,15 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         let request = endpoint.sign(request, message, self.clock.now()).await?;
         let response = self.client.execute(request).await.map_err(|error| no_response(&error))?;
         // Waiting for the body could turn a success into a timeout, and so into a duplicate.
-        let outcome = outcome(response.status(), response.headers(), self.clock.now());
+        let asked = retry_after::asked(response.status(), response.headers(), self.clock.now());
+        let outcome = outcome(response.status(), asked);
         self.drains.drain(read_to_end(response));
+        if let (Err(error), Asked::Unreadable, Some(observer)) = (&outcome, asked, &self.observer) {
+            observer.observe(&Event::RetryAfterUnreadable {
+                message_id: message.message_id.to_owned(),
+                error_type: error.error_type.loggable().into_owned(),
+            });
+        }
         outcome
     }
 
@@ -228,7 +244,7 @@ fn content_type(message: &Message<'_>) -> &'static str {
     }
 }
 
-fn outcome(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Result<(), HandlerError> {
+fn outcome(status: StatusCode, asked: Asked) -> Result<(), HandlerError> {
     if status.is_success() {
         return Ok(());
     }
@@ -239,11 +255,10 @@ fn outcome(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Result<()
     } else {
         HandlerError::transient(error_type, details)
     };
-    let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     // `Retry-After` asks for another call with any status (413: RFC 9110, section 15.5.14).
-    match header.and_then(|value| retry_after::parse(value, now)) {
-        Some(delay) => Err(error.retry_after(delay)),
-        None => Err(error),
+    match asked {
+        Asked::After(delay) => Err(error.retry_after(delay)),
+        Asked::Nothing | Asked::Unreadable => Err(error),
     }
 }
 

@@ -38,6 +38,7 @@ pub enum Metric {
     Notices,
     NoticeRefused,
     HeadersNotRefreshed,
+    RetryAfterUnreadable,
     MessageAgeSeconds,
     TargetSeconds,
     RetryDelaySeconds,
@@ -228,6 +229,9 @@ impl Observed {
             Event::ArchiveRefused { .. } => warn("archive_refused", None, &[once(M::ArchiveRefused)]),
             Event::NoticePublished { .. } => rare("notice_published", None, &[once(M::Notices)]),
             Event::NoticeRefused { .. } => warn("notice_refused", None, &[once(M::NoticeRefused)]),
+            Event::RetryAfterUnreadable { .. } => {
+                info("retry_after_unreadable", None, &[once(M::RetryAfterUnreadable)])
+            }
             Event::HeadersNotRefreshed { .. } => {
                 warn("headers_not_refreshed", None, &[once(M::HeadersNotRefreshed)])
             }

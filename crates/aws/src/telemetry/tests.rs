@@ -194,6 +194,10 @@ fn of_a_poller() -> [Event; 3] {
     ]
 }
 
+fn retry_after_unreadable() -> Event {
+    Event::RetryAfterUnreadable { message_id: message_id(), error_type: "HttpStatus.503".to_owned() }
+}
+
 fn headers_not_refreshed() -> Event {
     Event::HeadersNotRefreshed { code: "AccessDeniedException".to_owned() }
 }
@@ -401,6 +405,13 @@ fn the_line_of_a_secret_that_cannot_be_read_again() {
     assert_eq!(line(headers_not_refreshed()), expected("WARN", "headers_not_refreshed", fields, &metrics));
 }
 
+#[test]
+fn an_unreadable_retry_after_is_counted_in_the_line_of_its_batch() {
+    let lines = lines_of(&written(&[retry_after_unreadable(), retry_after_unreadable()]));
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0]["RetryAfterUnreadable"], 2);
+}
+
 /// One of each event.
 fn all() -> Vec<Event> {
     [
@@ -416,6 +427,7 @@ fn all() -> Vec<Event> {
         received_again(),
         unreadable_record(),
         headers_not_refreshed(),
+        retry_after_unreadable(),
         hopped(),
     ]
     .into_iter()

@@ -1,3 +1,5 @@
+use std::sync::Mutex;
+
 use redeliver_core::message::{Attribute, Attributes, ReceivedMessage};
 
 use super::*;
@@ -13,6 +15,22 @@ const CANARY: &str = "CANARY";
 
 /// Far below the timeout, far above the time of the tested calls.
 const SOON: Duration = Duration::from_secs(30);
+
+/// Keeps all events.
+#[derive(Clone, Debug, Default)]
+struct Noted(Arc<Mutex<Vec<Event>>>);
+
+impl Observer for Noted {
+    fn observe(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+impl Noted {
+    fn events(&self) -> Vec<Event> {
+        self.0.lock().unwrap().clone()
+    }
+}
 
 async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, what).await.expect("it does not wait for the timeout")
@@ -110,9 +128,37 @@ async fn retry_after_as_a_date_is_honoured() {
 }
 
 #[tokio::test]
-async fn an_unreadable_retry_after_leaves_the_backoff() {
-    for value in ["", "soon", "-5", "1.5"] {
-        assert_eq!(failure(503, &[("Retry-After", value)]).await.kind, FailureKind::Transient, "{value}");
+async fn retry_after_is_understood_as_it_is_meant() {
+    for (name, value, seconds) in [
+        ("Retry-After", "120.0", 120.0),
+        ("Retry-After", "2.5", 2.5),
+        ("Retry-After", "120, 60", 120.0),
+        ("Retry-After", "784111777", 0.0),
+        ("retry-after-ms", "2500", 2.5),
+        ("X-RateLimit-Reset", "60", 60.0),
+    ] {
+        let kind = FailureKind::TransientAfter(Duration::from_secs_f64(seconds));
+        assert_eq!(failure(429, &[(name, value)]).await.kind, kind, "{name}: {value}");
+    }
+    assert_eq!(
+        failure(400, &[("Retry-After", "2.0")]).await.kind,
+        FailureKind::TransientAfter(Duration::from_secs(2))
+    );
+}
+
+#[tokio::test]
+async fn an_unreadable_retry_after_leaves_the_backoff_and_is_counted() {
+    for (value, events) in [("", 1), ("soon", 1), ("-5", 1), ("1994-11-06T08:49:37", 1), ("1", 0)] {
+        let server = Loopback::start([Answer::new(503, &[("Retry-After", value)], "")]).await;
+        let noted = Noted::default();
+        let target = target(server.url(), LONG).with_observer(Arc::new(noted.clone()));
+        let error = target.handle(&message("{}")).await.unwrap_err();
+        assert_eq!(error.kind == FailureKind::Transient, events == 1, "{value}");
+        let event = Event::RetryAfterUnreadable {
+            message_id: message("{}").message_id.to_owned(),
+            error_type: "HttpStatus.503".to_owned(),
+        };
+        assert_eq!(noted.events(), vec![event; events], "{value}");
     }
 }
 

@@ -1,9 +1,6 @@
 //! Rotation of a key while it is in use.
 
-use std::sync::{Arc, Mutex};
-
 use futures_util::future::join_all;
-use redeliver_core::ports::Observer;
 
 use super::*;
 use crate::tests::loopback::Request;
@@ -11,21 +8,6 @@ use crate::tests::loopback::Request;
 const ARN: &str = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:s";
 const AGE_MAX: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_secs(30);
-
-#[derive(Clone, Debug, Default)]
-struct Noted(Arc<Mutex<Vec<Event>>>);
-
-impl Observer for Noted {
-    fn observe(&self, event: &Event) {
-        self.0.lock().unwrap().push(event.clone());
-    }
-}
-
-impl Noted {
-    fn events(&self) -> Vec<Event> {
-        self.0.lock().unwrap().clone()
-    }
-}
 
 fn secret(key: &str) -> Answer {
     let text = format!(r#"{{\"Authorization\":\"{key}\"}}"#);

@@ -3,6 +3,8 @@
 use redeliver_core::decide::{CallOutcome, call_outcome, is_permanent_status};
 use redeliver_core::policy::Policy;
 
+use reqwest::header::RETRY_AFTER;
+
 use super::*;
 
 /// The kind of a response or an error by a row of the table.
@@ -81,7 +83,8 @@ fn kind_of(outcome: Result<(), HandlerError>) -> Kind {
 fn told_by(status: u16, retry_after: Option<&'static str>) -> Result<(), HandlerError> {
     let header = retry_after.map(|value| (RETRY_AFTER, value.parse().unwrap()));
     let status = StatusCode::from_u16(status).unwrap();
-    outcome(status, &header.into_iter().collect(), ManualClock::default().now())
+    let asked = retry_after::asked(status, &header.into_iter().collect(), ManualClock::default().now());
+    outcome(status, asked)
 }
 
 #[test]
