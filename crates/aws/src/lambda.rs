@@ -103,7 +103,8 @@ async fn invoke(
     event: &str,
     context: &Context,
 ) -> Result<Answer, Failed> {
-    let deadline = deadline(context).ok_or_else(|| failed("the invocation's deadline is not a time"))?;
+    let deadline = deadline(context)
+        .ok_or_else(|| failed("InvalidDeadline", "the invocation's deadline is not a time"))?;
     // An error fails the invocation, so SQS delivers the whole batch again.
     let is_own = |records: &Records| records.queue_arn.as_deref().is_none_or(|arn| guest.is_own_queue(arn));
     let Records { readable, unreadable, .. } = match records(event) {
@@ -111,11 +112,11 @@ async fn invoke(
         Ok(_) | Err(NotAnSqsEvent::NoRecords) => {
             let other = guest.other_event(event, context, deadline).await;
             return match other {
-                None => Err(failed(NotAnSqsEvent::NoRecords)),
+                None => Err(failed(NotAnSqsEvent::NoRecords.name(), NotAnSqsEvent::NoRecords)),
                 Some(answer) => answer.map(Answer::OfGuest).map_err(Failed::Guest),
             };
         }
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(failed(error.name(), error)),
     };
     for sqs_message_id in &unreadable {
         let sqs_message_id = sqs_message_id.clone();
@@ -124,7 +125,7 @@ async fn invoke(
     function.invoked(&context.request_id);
     // The runtime catches panics too, but it logs their text, which may hold payload.
     let processed = AssertUnwindSafe(function.batch_item_failures(readable, deadline)).catch_unwind().await;
-    let panicked = |_| failed("the function panicked; SQS delivers the whole batch again");
+    let panicked = |_| failed("Panic", "the function panicked; SQS delivers the whole batch again");
     let not_done = processed.map_err(panicked)?;
     Ok(Answer::Batch(Response::new(not_done.into_iter().chain(unreadable))))
 }
@@ -140,8 +141,9 @@ enum Failed {
     Guest(Diagnostic),
 }
 
-fn failed(error: impl Into<Error>) -> Failed {
-    Failed::Ours(error.into().into())
+/// Without a name, Lambda would show the Rust type of the error.
+fn failed(error_type: &str, error: impl fmt::Display) -> Failed {
+    Failed::Ours(Diagnostic { error_type: error_type.to_owned(), error_message: error.to_string() })
 }
 
 /// The runtime logs this text.

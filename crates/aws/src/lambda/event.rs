@@ -30,12 +30,23 @@ pub struct Records {
 pub enum NotAnSqsEvent {
     /// The invocation is not from an event source mapping.
     #[error(
-        "expected an SQS event, {{\"Records\":[…]}}; invoke this function through an event source mapping on its queue"
+        "expected an SQS event, {{\"Records\":[…]}}; invoke this function through an event source mapping on its queue, \
+         and leave it out of warm-up plugins and schedules"
     )]
     NoRecords,
     /// A record that cannot be reported as failed.
     #[error("record {0} of the event has no messageId, so it could not be reported as failed")]
     NoMessageId(usize),
+}
+
+impl NotAnSqsEvent {
+    /// The error type of the invocation.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::NoRecords => "NotAnSqsEvent",
+            Self::NoMessageId(_) => "RecordWithoutMessageId",
+        }
+    }
 }
 
 /// Parses an event.

@@ -108,8 +108,30 @@ async fn a_panic_fails_the_invocation_without_its_text() {
     }
     let event = json!({ "Records": [record("a", "{}")] }).to_string();
     let error = invoke(&Panics, &Noted::default(), &(), &event, &context(0)).await;
-    let error = Diagnostic::from(error.unwrap_err()).error_message;
-    assert_eq!(error, "the function panicked; SQS delivers the whole batch again");
+    let Diagnostic { error_type, error_message } = error.unwrap_err().into();
+    assert_eq!(error_type, "Panic");
+    assert_eq!(error_message, "the function panicked; SQS delivers the whole batch again");
+}
+
+/// What Lambda shows to whoever invoked the function, such as a warm-up plugin.
+#[tokio::test]
+async fn an_event_that_is_not_of_a_queue_has_an_error_with_a_name() {
+    for event in [
+        r#"{"source":"serverless-plugin-warmup"}"#,
+        "{}",
+        "null",
+        "[]",
+        r#"{"Records":[{"eventSource":"aws:s3"}]}"#,
+    ] {
+        let error = invoke(&Noting::default(), &Noted::default(), &(), event, &context(0)).await;
+        let Diagnostic { error_type, error_message } = error.unwrap_err().into();
+        assert_eq!(error_type, "NotAnSqsEvent", "{event}");
+        assert_eq!(
+            error_message,
+            "expected an SQS event, {\"Records\":[…]}; invoke this function through an event source mapping on its \
+             queue, and leave it out of warm-up plugins and schedules"
+        );
+    }
 }
 
 fn response(failed: &[&str]) -> String {
