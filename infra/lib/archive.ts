@@ -3,7 +3,7 @@ import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as s3 from 'aws-cdk-lib/aws-s3';
 
-import { isPointer } from './messages';
+import { pointerProblems } from './messages';
 import type { CommonProps } from './props';
 import { keyProblems } from './queue-key';
 import { elsewhereProblems } from './region';
@@ -60,18 +60,6 @@ function bucketProblems(bucket: s3.IBucket, stack: Stack): string[] {
 
 function isPrefix(prefix: string): boolean {
   return Token.isUnresolved(prefix) || (withSlash(prefix).length <= PREFIX_CHARACTERS_MAX && PREFIX.test(prefix));
-}
-
-function pointerProblems(pointer: string, name: string): string[] {
-  if (Token.isUnresolved(pointer)) {
-    return [];
-  }
-  if (!isPointer(pointer)) {
-    return [`${name} is "${pointer}", which is not a JSON Pointer to a member; it must start with /, such as /customer/email.`];
-  }
-  return pointer.includes(',')
-    ? [`${name} is "${pointer}", but commas separate the pointers in the function's environment; give the pointer to a member above it.`]
-    : [];
 }
 
 /** The annotator's variables. */

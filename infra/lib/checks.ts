@@ -8,7 +8,7 @@ import { archiveProblems } from './archive';
 import { existingQueueProblems } from './existing-queue-checks';
 import { innerConcurrencyProblems } from './function';
 import { functionProblems } from './function-target';
-import { messageProblems } from './messages';
+import { messageProblems, pointerProblems } from './messages';
 import { duplicateNameProblems, nameProblems } from './names';
 import type { NormalizedProps } from './normalized-props';
 import { notifyProblems } from './notify';
@@ -77,7 +77,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, scope: Construct)
       ? ['maxConcurrency cannot be used with provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.']
       : []),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
-    ...(props.target.kind === 'http' || props.target.kind === 'httpFromSecret' ? proxyProblems(props.target) : []),
+    ...(props.target.kind === 'http' || props.target.kind === 'httpFromSecret' ? [...proxyProblems(props.target), ...excerptProblems(props.target)] : []),
     ...(props.target.kind === 'lambda' ? [...durableProblems(props.target), ...modeProblems(props.target)] : []),
     ...functionProblems(props, strategy, stack),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
@@ -137,6 +137,16 @@ function proxyProblems(target: Extract<GivenTarget, { kind: 'http' | 'httpFromSe
   }
   const isPlain = target.kind === 'http' ? target.url.startsWith('http://') : target.allowHttp;
   return isPlain ? ['target.proxy is set, but the target may be http://, which does not go through a proxy; use https://, or remove target.proxy.'] : [];
+}
+
+function excerptProblems({ errorExcerpt = [] }: Extract<GivenTarget, { kind: 'http' | 'httpFromSecret' }>): string[] {
+  return [
+    ...(errorExcerpt.length > 8 ? [`target.errorExcerpt has ${errorExcerpt.length} entries; give at most 8.`] : []),
+    ...errorExcerpt.flatMap((pointer, index) => pointerProblems(pointer, `target.errorExcerpt[${index}]`)),
+    ...errorExcerpt.flatMap((pointer, index) =>
+      Buffer.byteLength(pointer) > 128 ? [`target.errorExcerpt[${index}] has more than 128 bytes; name another value.`] : [],
+    ),
+  ];
 }
 
 /** Lambda invokes a durable function by a version or an alias ("Invoking durable Lambda functions"). */

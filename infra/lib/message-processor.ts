@@ -98,6 +98,7 @@ function targetEnvironment({ target }: NormalizedProps, { targetTimeout }: Plan)
         ...(secret && { TARGET_HEADERS_SECRET_ARN: secret.secretArn }),
         ...(target.sigV4 && { TARGET_SIGV4: target.sigV4._given.service }),
         ...(target.proxy && { TARGET_PROXY: target.proxy }),
+        ...(target.errorExcerpt?.length && { TARGET_ERROR_EXCERPT: target.errorExcerpt.join(',') }),
         ...(target.allowHttp && { TARGET_ALLOW_HTTP: 'true' }),
       };
     case 'lambda':

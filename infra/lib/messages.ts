@@ -1,3 +1,4 @@
+import { Token } from 'aws-cdk-lib';
 import { Envelope } from './choices';
 import type { RedeliverProps } from './props';
 import { schemaProblems } from './schemas';
@@ -72,4 +73,17 @@ function attributeProblems(name: string): string[] {
 /** True for a JSON Pointer (RFC 6901) to a member, not to the whole document. */
 export function isPointer(text: string): boolean {
   return /^(\/([^~/]|~[01])*)+$/u.test(text);
+}
+
+/** Checks a pointer of a list, which is a variable of a function. */
+export function pointerProblems(pointer: string, name: string): string[] {
+  if (Token.isUnresolved(pointer)) {
+    return [];
+  }
+  if (!isPointer(pointer)) {
+    return [`${name} is "${pointer}", which is not a JSON Pointer to a member; it must start with /, such as /customer/email.`];
+  }
+  return pointer.includes(',')
+    ? [`${name} is "${pointer}", but commas separate the pointers in the function's environment; give the pointer to a member above it.`]
+    : [];
 }

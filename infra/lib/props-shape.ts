@@ -52,7 +52,7 @@ const COMMON = {
 } satisfies Shape<CommonProps>;
 
 const secret = withMember('secretArn', 'a secret of Secrets Manager');
-const HTTP_CALL = { sigV4, proxy: text, allowHttp: flag, timeout: duration } satisfies Shape<HttpCallOptions>;
+const HTTP_CALL = { sigV4, proxy: text, errorExcerpt: listOf(text, 'a list of strings'), allowHttp: flag, timeout: duration } satisfies Shape<HttpCallOptions>;
 
 /** The members of each kind of {@link Target}. */
 const TARGETS = {

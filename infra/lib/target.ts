@@ -77,6 +77,12 @@ export interface HttpCallOptions {
    * Default: none.
    */
   readonly proxy?: string;
+  /**
+   * JSON Pointers to strings and numbers in the body of a failed response, such as `/type` and `/title` of a problem
+   * document, at most 8. Their values are in the dead letter, and the first `type` or `code` is part of its error type.
+   * Never in logs. Default: nothing of a body is recorded.
+   */
+  readonly errorExcerpt?: string[];
   /** Allows an http:// URL, such as that of a service inside the VPC. Default: false. */
   readonly allowHttp?: boolean;
   /** The timeout of one call, 1 s to 900 s. Default: 30 s. */

@@ -71,7 +71,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     [
       'a URL beside the secret that has it',
       (stack) => ({ target: httpFromSecret(new secretsmanager.Secret(stack, 'Hook'), { url: URL }) }),
-      'target.url is not a prop of Target.httpFromSecret; the props are secret, sigV4, proxy, allowHttp, timeout.',
+      'target.url is not a prop of Target.httpFromSecret; the props are secret, sigV4, proxy, errorExcerpt, allowHttp, timeout.',
     ],
     [
       'a service for a signature',
@@ -84,7 +84,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     [
       "another target's prop",
       () => ({ target: http(URL, { handlerEvent: 'batch' }) }),
-      'target.handlerEvent is not a prop of Target.http; the props are url, headersSecret, sigV4, proxy, allowHttp, timeout.',
+      'target.handlerEvent is not a prop of Target.http; the props are url, headersSecret, sigV4, proxy, errorExcerpt, allowHttp, timeout.',
     ],
     ['a misspelt prop of the target', () => ({ target: http(URL, { timout: Duration.seconds(1) }) }), 'target.timout is not a prop of Target.http; did you mean target.timeout?'],
     ['an option that would make it another target', () => ({ target: http('http://a.example/', { kind: 'handler', url: URL }) }), 'target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.'],

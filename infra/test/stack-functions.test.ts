@@ -251,6 +251,12 @@ describe('functions', () => {
     assert.deepEqual([TARGET, TARGET_ALLOW_HTTP, TARGET_TIMEOUT_SECONDS], [undefined, 'true', '5']);
   });
 
+  test('the excerpt of an error is a list of pointers', () => {
+    const excerpt = (errorExcerpt?: string[]): unknown =>
+      variables(templateWith(() => ({ target: Target.http('https://orders.example.com/', { errorExcerpt }) })), 'message-processor')['TARGET_ERROR_EXCERPT'];
+    assert.deepEqual([excerpt(['/type', '/title']), excerpt([]), excerpt()], ['/type,/title', undefined, undefined]);
+  });
+
   test('a proxy is for the calls of the target alone', () => {
     const template = templateWith(() => ({ target: Target.http('https://orders.example.com/', { proxy: 'http://proxy:3128' }) }));
     const of = (name: 'message-processor' | 'failed-message-processor'): unknown[] => Object.entries(variables(template, name)).filter(([variable]) => variable.includes('PROXY'));

@@ -26,7 +26,7 @@ function refused(props: Partial<RedeliverProps>): string[] {
   return [];
 }
 
-function http(target: { url: string; allowHttp?: boolean; proxy?: string; timeout?: Duration }): Partial<RedeliverProps> {
+function http(target: { url: string; allowHttp?: boolean; proxy?: string; errorExcerpt?: string[]; timeout?: Duration }): Partial<RedeliverProps> {
   const { url, ...options } = target;
   return { target: Target.http(url, options) };
 }
@@ -125,6 +125,21 @@ describe('a wrong prop fails the synth with one sentence', () => {
       'a proxy for http',
       http({ url: 'http://10.0.0.1/', allowHttp: true, proxy: 'http://proxy:3128' }),
       'target.proxy is set, but the target may be http://, which does not go through a proxy; use https://, or remove target.proxy.',
+    ],
+    [
+      'an excerpt that is no pointer',
+      http({ url: 'https://example.com', errorExcerpt: ['/type', 'title'] }),
+      'target.errorExcerpt[1] is "title", which is not a JSON Pointer to a member; it must start with /, such as /customer/email.',
+    ],
+    [
+      'too long an excerpt',
+      http({ url: 'https://example.com', errorExcerpt: [...'abcdefghi'].map((name) => `/${name}`) }),
+      'target.errorExcerpt has 9 entries; give at most 8.',
+    ],
+    [
+      'too long a pointer of an excerpt',
+      http({ url: 'https://example.com', errorExcerpt: [`/${'x'.repeat(128)}`] }),
+      'target.errorExcerpt[0] has more than 128 bytes; name another value.',
     ],
     ['a name for nothing', { prefix: 'my_orders' }, 'prefix and stage make the name "my_orders-prod", which must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.'],
   ];

@@ -5,6 +5,8 @@ mod drain;
 #[cfg(feature = "targets")]
 mod endpoint;
 #[cfg(feature = "targets")]
+mod error_excerpt;
+#[cfg(feature = "targets")]
 mod http;
 #[cfg(feature = "targets")]
 mod invoke;
@@ -30,6 +32,8 @@ use std::time::Duration;
 pub use async_invoke::LambdaInvoker;
 #[cfg(feature = "targets")]
 pub use endpoint::{Endpoint, EndpointSettings, SecretEndpoint, SecretError, UrlSetting};
+#[cfg(feature = "targets")]
+pub use error_excerpt::{ErrorExcerpt, ErrorExcerptError};
 #[cfg(feature = "targets")]
 pub use http::{EndpointSource, HttpTarget};
 #[cfg(feature = "targets")]

@@ -198,6 +198,8 @@ pub enum ErrorType {
     Explained(&'static str, &'static str),
     /// `HttpStatus.NNN`.
     HttpStatus(u16),
+    /// `HttpStatus.NNN:CODE`, with the target's own code, which is never logged.
+    HttpProblem(u16, String),
     /// Text from a target; never logged.
     FromTarget(String),
 }
@@ -209,16 +211,18 @@ impl ErrorType {
         match self {
             Self::Named(name) | Self::Explained(name, _) => Cow::Borrowed(name),
             Self::HttpStatus(status) => Cow::Owned(format!("HttpStatus.{status}")),
+            Self::HttpProblem(status, code) => Cow::Owned(format!("HttpStatus.{status}:{code}")),
             Self::FromTarget(name) => Cow::Borrowed(name),
         }
     }
 
-    /// The name for logs: a target's text becomes `FromTarget`.
+    /// The name for logs: a target's text becomes `FromTarget`, and its code is left out.
     #[must_use]
     pub fn loggable(&self) -> Cow<'_, str> {
         match self {
             Self::Explained(name, what) => Cow::Owned(format!("{name}: {what}")),
             Self::FromTarget(_) => Cow::Borrowed("FromTarget"),
+            Self::HttpProblem(status, _) => Self::HttpStatus(*status).name().into_owned().into(),
             ours => ours.name(),
         }
     }
@@ -324,6 +328,11 @@ mod tests {
         assert_eq!(ErrorType::HttpStatus(503).name(), "HttpStatus.503");
         assert_eq!(ErrorType::HttpStatus(503).loggable(), "HttpStatus.503");
         assert_eq!(ErrorType::from("Db.Busy").loggable(), "Db.Busy");
+        let problem = ErrorType::HttpProblem(422, "canary".to_owned());
+        assert_eq!(
+            (problem.name(), problem.loggable()),
+            ("HttpStatus.422:canary".into(), "HttpStatus.422".into())
+        );
         let explained = ErrorType::Explained("Http.Tls", "unknown issuer");
         assert_eq!(
             (explained.name(), explained.loggable()),

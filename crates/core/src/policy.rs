@@ -93,10 +93,20 @@ impl Globs {
         Self(globs.iter().map(|glob| WildMatch::new(glob)).collect())
     }
 
-    /// True if one of them matches.
+    /// True if one of them matches the error type, or its status alone: `HttpStatus.422` of `HttpStatus.422:no_stock`.
     #[must_use]
     pub fn matches(&self, error_type: &str) -> bool {
-        self.0.iter().any(|glob| glob.matches(error_type))
+        let status = status_alone(error_type);
+        self.0.iter().any(|glob| glob.matches(error_type) || status != error_type && glob.matches(status))
+    }
+}
+
+/// `HttpStatus.422` of `HttpStatus.422:no_stock`; any other error type is as it is.
+#[must_use]
+pub fn status_alone(error_type: &str) -> &str {
+    match error_type.split_once(':') {
+        Some((status, _)) if status.starts_with("HttpStatus.") => status,
+        _ => error_type,
     }
 }
 

@@ -8,7 +8,8 @@ use redeliver_core::strategy::Role;
 use super::reader::Reader;
 use super::{Logging, MessageProcessorSettings, SettingsError};
 use crate::targets::{
-    FunctionModes, HandlerEvent, SigV4Setting, TargetAddress, TargetProxy, TargetUrl, UrlSetting,
+    ErrorExcerpt, FunctionModes, HandlerEvent, SigV4Setting, TargetAddress, TargetProxy, TargetUrl,
+    UrlSetting,
 };
 
 /// The longest function timeout ("Lambda quotas").
@@ -37,6 +38,8 @@ pub struct HttpSettings {
     pub sigv4: Option<SigV4Setting>,
     /// `TARGET_PROXY`; only a call over https:// goes through it.
     pub proxy: Option<TargetProxy>,
+    /// `TARGET_ERROR_EXCERPT`.
+    pub error_excerpt: Option<ErrorExcerpt>,
 }
 
 /// The source of an HTTP target's URL and authentication.
@@ -125,8 +128,11 @@ impl TargetSettings {
         };
         let sigv4 = sigv4(reader, address.as_ref());
         let proxy = proxy(reader, address.as_ref());
+        let error_excerpt = error_excerpt(reader, address.as_ref());
         let called = match address? {
-            Address::Endpoint(endpoint) => Called::Http(HttpSettings { endpoint, sigv4, proxy }),
+            Address::Endpoint(endpoint) => {
+                Called::Http(HttpSettings { endpoint, sigv4, proxy, error_excerpt })
+            }
             Address::Function(arn) => Called::Lambda { arn, modes },
         };
         Some(Self { called, timeout: timeout.map(Duration::from_secs) })
@@ -200,6 +206,19 @@ fn proxy(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<TargetPro
         Address::Endpoint(_) => Ok(proxy),
     };
     reader.check(NAME, fits)
+}
+
+fn error_excerpt(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<ErrorExcerpt> {
+    const NAME: &str = "TARGET_ERROR_EXCERPT";
+    let text = reader.optional(NAME)?;
+    let excerpt = reader.check(NAME, ErrorExcerpt::parse(&text))?;
+    match address? {
+        Address::Endpoint(_) => Some(excerpt),
+        Address::Function(_) => reader.check(
+            NAME,
+            Err("is set, but TARGET is a Lambda function, whose errors have a name and a text; remove it"),
+        ),
+    }
 }
 
 impl EndpointSetting {

@@ -6,7 +6,8 @@ use redeliver_core::strategy::{ASYNC_RETRY, DelayedResend, Ordered, Visibility};
 
 use super::*;
 use crate::targets::{
-    FunctionModes, HandlerEvent, SigV4Setting, SignedService, TargetProxy, TargetUrl, UrlSetting, is_loopback,
+    ErrorExcerpt, FunctionModes, HandlerEvent, SigV4Setting, SignedService, TargetProxy, TargetUrl,
+    UrlSetting, is_loopback,
 };
 
 const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
@@ -378,7 +379,7 @@ fn headers_are_for_a_url_only() {
     };
     let secret = |url| {
         let endpoint = EndpointSetting::Secret { arn: "arn:of-a-secret".to_owned(), url };
-        Called::Http(HttpSettings { endpoint, sigv4: None, proxy: None })
+        Called::Http(HttpSettings { endpoint, sigv4: None, proxy: None, error_excerpt: None })
     };
     let url = TargetUrl("https://example.com/orders".parse().unwrap());
     assert_eq!(target("https://example.com/orders").unwrap().called, secret(UrlSetting::Given(url)));
@@ -453,6 +454,31 @@ fn target_of(variables: &[(&str, &str)]) -> Result<TargetSettings, String> {
     ];
     let read = reader(&[&queues, variables].concat()).read(MessageProcessorSettings::with_target);
     read.map(|(_, target)| target).map_err(|error| error.0.join("\n"))
+}
+
+#[test]
+fn an_excerpt_of_errors_is_for_urls_and_names_pointers() {
+    let excerpt = |target: &str, pointers: &str| {
+        let variables = [("TARGET", target), ("TARGET_ERROR_EXCERPT", pointers)];
+        target_of(&variables).map(|target| match target.called {
+            Called::Http(HttpSettings { error_excerpt, .. }) => error_excerpt,
+            Called::Lambda { .. } => None,
+        })
+    };
+    let url = "https://orders.example.com/";
+    assert_eq!(excerpt(url, ""), Ok(None));
+    assert_eq!(excerpt(url, "/type,/title"), Ok(Some(ErrorExcerpt::parse("/type,/title").unwrap())));
+    let refused = |line: &str| Err(format!("- TARGET_ERROR_EXCERPT {line}"));
+    assert_eq!(
+        excerpt(url, "/type,title"),
+        refused(
+            "has \"title\", which is not a JSON Pointer to a member; separate pointers with commas, as in /type,/title"
+        )
+    );
+    assert_eq!(
+        excerpt("arn:aws:lambda:eu-central-1:123456789012:function:orders", "/type"),
+        refused("is set, but TARGET is a Lambda function, whose errors have a name and a text; remove it")
+    );
 }
 
 #[test]
@@ -568,7 +594,12 @@ fn what_is_not_set_has_its_default() {
     let url = TargetUrl("https://example.com/orders".parse().unwrap());
     assert_eq!(
         target.called,
-        Called::Http(HttpSettings { endpoint: EndpointSetting::Url(url), sigv4: None, proxy: None })
+        Called::Http(HttpSettings {
+            endpoint: EndpointSetting::Url(url),
+            sigv4: None,
+            proxy: None,
+            error_excerpt: None
+        })
     );
 }
 

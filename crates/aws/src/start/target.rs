@@ -32,7 +32,7 @@ pub async fn target(
 ) -> Result<Target, StartError> {
     let timeout = settings.timeout.unwrap_or(DEFAULT_TIMEOUT);
     Ok(match settings.called {
-        Called::Http(HttpSettings { endpoint, sigv4, proxy }) => {
+        Called::Http(HttpSettings { endpoint, sigv4, proxy, error_excerpt }) => {
             let sigv4 = sigv4.map(|setting| SigV4Signer::new(setting, config));
             let endpoint = match endpoint {
                 EndpointSetting::Url(url) => EndpointSource::Fixed(match &sigv4 {
@@ -52,7 +52,8 @@ pub async fn target(
                     .await?,
                 ),
             };
-            Target::Http(HttpTarget::new(endpoint, proxy.as_ref(), timeout)?.with_observer(observer))
+            let target = HttpTarget::new(endpoint, proxy.as_ref(), timeout)?;
+            Target::Http(target.with_observer(observer).with_error_excerpt(error_excerpt))
         }
         Called::Lambda { arn, modes } => {
             Target::Lambda(LambdaTarget::new(config, arn, timeout).with_modes(modes))

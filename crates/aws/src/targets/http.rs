@@ -23,9 +23,9 @@ use reqwest::{Client, ClientBuilder, Response, StatusCode, tls};
 
 pub(super) use no_response::no_response;
 
-use super::drain::{Drains, settle_connections};
+use super::drain::{self, Drains, settle_connections};
 use super::retry_after::{self, Asked};
-use super::{CONNECT_TIMEOUT, Endpoint, IDLE_TIMEOUT, SecretEndpoint, TargetProxy};
+use super::{CONNECT_TIMEOUT, Endpoint, ErrorExcerpt, IDLE_TIMEOUT, SecretEndpoint, TargetProxy};
 use crate::SystemClock;
 
 /// Bytes of a response body that are read at most to reuse its connection.
@@ -38,13 +38,15 @@ pub struct HttpTarget<C = SystemClock> {
     clock: C,
     drains: Drains<C>,
     observer: Option<Arc<dyn Observer>>,
+    error_excerpt: Option<ErrorExcerpt>,
 }
 
-/// The message of a call, and its trace context.
+/// The message of a call, its trace context, and the time by which the outcome must be known.
 #[derive(Clone, Copy)]
 struct Called<'a> {
     message: &'a Message<'a>,
     trace: Option<&'a TraceContext>,
+    end: Timestamp,
 }
 
 /// The source of the endpoint.
@@ -79,7 +81,7 @@ impl HttpTarget {
 impl<C: Clock + Clone + 'static> HttpTarget<C> {
     fn with_clock(client: Client, endpoint: EndpointSource<C>, clock: C) -> Self {
         let drains = Drains::new(clock.clone());
-        Self { client, endpoint, clock, drains, observer: None }
+        Self { client, endpoint, clock, drains, observer: None, error_excerpt: None }
     }
 
     /// `observer` gets an event for each answer that asks for a time that cannot be read.
@@ -88,9 +90,15 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         Self { observer: Some(observer), ..self }
     }
 
+    /// Records these values of failed responses.
+    #[must_use]
+    pub fn with_error_excerpt(self, error_excerpt: Option<ErrorExcerpt>) -> Self {
+        Self { error_excerpt, ..self }
+    }
+
     /// Makes one request. The head of the response decides the outcome.
     async fn call(&self, called: Called<'_>, endpoint: &Endpoint) -> Result<(), HandlerError> {
-        let Called { message, trace } = called;
+        let Called { message, trace, .. } = called;
         settle_connections().await;
         let request = self
             .client
@@ -103,32 +111,53 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             .body(message.body.to_owned());
         let request = endpoint.sign(request, message, self.clock.now()).await?;
         let response = self.client.execute(request).await.map_err(|error| no_response(&error))?;
-        // Waiting for the body could turn a success into a timeout, and so into a duplicate.
         let asked = retry_after::asked(response.status(), response.headers(), self.clock.now());
         let outcome = outcome(response.status(), asked);
-        self.drains.drain(read_to_end(response));
         if let (Err(error), Asked::Unreadable, Some(observer)) = (&outcome, asked, &self.observer) {
             observer.observe(&Event::RetryAfterUnreadable {
                 message_id: message.message_id.to_owned(),
                 error_type: error.error_type.loggable().into_owned(),
             });
         }
-        outcome
+        match (outcome, &self.error_excerpt) {
+            (Err(error), Some(excerpt)) => {
+                let body = self.read_in_time(response, called.end).await;
+                Err(excerpt.add_to(error, &body))
+            }
+            (outcome, _) => {
+                // Waiting for the body could turn a success into a timeout, and so into a duplicate.
+                self.drains.drain(async {
+                    read_to_end(response, |_| {}).await;
+                });
+                outcome
+            }
+        }
+    }
+
+    /// The body of a failed response; empty if it does not end soon, is too long, or is not UTF-8.
+    async fn read_in_time(&self, response: Response, end: Timestamp) -> String {
+        let time = drain::TIMEOUT.min(until(self.clock.now(), end));
+        let mut body = Vec::new();
+        let read = read_to_end(response, |chunk| body.extend_from_slice(chunk));
+        let is_whole = match select(pin!(read), pin!(self.clock.sleep(time))).await {
+            Either::Left((is_whole, _)) => is_whole,
+            Either::Right(_) => false,
+        };
+        if is_whole { String::from_utf8(body).unwrap_or_default() } else { String::new() }
     }
 
     /// Calls again if the secret now has another endpoint than the refused one. The target did not handle the refused
-    /// request, so this is not a duplicate, and a rotation spends no attempt. `None` keeps the refusal, also if `end`
-    /// cuts off the call.
+    /// request, so this is not a duplicate, and a rotation spends no attempt. `None` keeps the refusal, also if the
+    /// end cuts off the call.
     async fn call_again(
         &self,
         called: Called<'_>,
         secret: &SecretEndpoint<C>,
         refused: &Endpoint,
         error: &HandlerError,
-        end: Timestamp,
     ) -> Option<Result<(), HandlerError>> {
         // Otherwise a call with its whole timeout could begin at the very end.
-        let time = until(self.clock.now(), end);
+        let time = until(self.clock.now(), called.end);
         if time.is_zero() {
             return None;
         }
@@ -206,17 +235,18 @@ impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
     }
 
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        self.call_until(Called { message, trace: None }, Timestamp::MAX_UTC).await
+        self.call_until(Called { message, trace: None, end: Timestamp::MAX_UTC }).await
     }
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         let trace = invocation.trace_context();
-        self.call_until(Called { message: invocation.message, trace: trace.as_ref() }, invocation.end).await
+        let Invocation { message, end, .. } = invocation;
+        self.call_until(Called { message, trace: trace.as_ref(), end }).await
     }
 }
 
 impl<C: Clock + Clone + 'static> HttpTarget<C> {
-    async fn call_until(&self, called: Called<'_>, end: Timestamp) -> Result<(), HandlerError> {
+    async fn call_until(&self, called: Called<'_>) -> Result<(), HandlerError> {
         let secret = match &self.endpoint {
             EndpointSource::Fixed(endpoint) => return self.call(called, endpoint).await,
             EndpointSource::Secret(secret) => secret,
@@ -226,14 +256,15 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             Err(error) if is_refusal(&error) => error,
             outcome => return outcome,
         };
-        self.call_again(called, secret, &endpoint, &error, end).await.unwrap_or(Err(error))
+        self.call_again(called, secret, &endpoint, &error).await.unwrap_or(Err(error))
     }
 }
 
 /// True for a response that suggests a rotated key. A target that asks for a delay is not called again at once: some
 /// gateways answer 403 to clients that call too often.
 fn is_refusal(error: &HandlerError) -> bool {
-    matches!(error.error_type, ErrorType::HttpStatus(401 | 403)) && error.kind == FailureKind::Transient
+    matches!(error.error_type, ErrorType::HttpStatus(401 | 403) | ErrorType::HttpProblem(401 | 403, _))
+        && error.kind == FailureKind::Transient
 }
 
 /// The content type: JSON, unless a message without an envelope is not JSON.
@@ -262,15 +293,18 @@ fn outcome(status: StatusCode, asked: Asked) -> Result<(), HandlerError> {
     }
 }
 
-/// Reads the body up to the limit; a longer one loses its connection.
-async fn read_to_end(mut response: Response) {
+/// Reads the body up to the limit; a longer one loses its connection. True if it has come to its end.
+async fn read_to_end(mut response: Response, mut take: impl FnMut(&[u8])) -> bool {
     let mut read = 0;
-    while let Ok(Some(chunk)) = response.chunk().await {
+    while let Ok(chunk) = response.chunk().await {
+        let Some(chunk) = chunk else { return true };
         read += chunk.len();
         if read > ANSWER_BYTES_MAX {
             break;
         }
+        take(&chunk);
     }
+    false
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::decide::classify;
 use crate::failure::{Answer, Kind};
 use crate::handler::{FailureKind, HandlerError};
-use crate::policy::{Globs, Policy};
+use crate::policy::{Globs, Policy, status_alone};
 
 /// The outcome of a call, as evidence of the target's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
     let is_unavailable = is_unavailable();
     let is_fault = FAULTS.matches(&name);
     match retry_after {
-        _ if TOO_MANY.contains(&&*name) => CallOutcome::Refusal(retry_after),
+        _ if TOO_MANY.contains(&status_alone(&name)) => CallOutcome::Refusal(retry_after),
         Some(_) if is_unavailable || is_fault => CallOutcome::Refusal(retry_after),
         Some(after) if name.starts_with("HttpStatus.") => CallOutcome::Later(after),
         None if is_unavailable => CallOutcome::Unavailable,
@@ -204,6 +204,25 @@ mod tests {
         }
         assert_eq!(outcome("{}", HandlerError::transient("Db", "").retry_after(after)), Answer);
         assert_eq!(outcome("{}", HandlerError::unavailable("Db", "")), Unavailable);
+    }
+
+    /// A code of the target's makes the cause differ, and nothing else.
+    #[test]
+    fn a_status_with_a_code_is_judged_as_the_status() {
+        for code in [302, 400, 404, 422, 429, 500, 503] {
+            let problem = |error: HandlerError| HandlerError {
+                error_type: ErrorType::HttpProblem(code, "no_stock".to_owned()),
+                ..error
+            };
+            assert_eq!(outcome("{}", problem(status(code))), outcome("{}", status(code)), "{code}");
+            let later = status(code).retry_after(Duration::from_secs(7));
+            assert_eq!(outcome("{}", problem(later.clone())), outcome("{}", later), "{code}");
+        }
+        let lists = r#"{"non_retryable":["HttpStatus.503:no_*"]}"#;
+        let problem = |code: &str| HandlerError::transient(ErrorType::HttpProblem(503, code.to_owned()), "");
+        assert_eq!(outcome(lists, problem("no_stock")), Answer);
+        assert_eq!(outcome(lists, problem("busy")), Unavailable);
+        assert_eq!(outcome(r#"{"non_retryable":["HttpStatus.50?"]}"#, problem("busy")), Answer);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::message::Timestamp;
 use crate::message::metadata::rfc3339;
+use crate::policy::status_alone;
 
 /// SNS's limit on a subject, which must be ASCII ("Publish", Amazon SNS API Reference).
 pub const SUBJECT_CHARACTERS_MAX: usize = 100;
@@ -62,9 +63,9 @@ pub fn own_name(error_type: &str) -> Option<&str> {
         "Timeout",
     ];
     let is_status = |digits: &str| digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let is_ours =
-        NAMES.contains(&error_type) || error_type.strip_prefix("HttpStatus.").is_some_and(is_status);
-    is_ours.then_some(error_type)
+    let name = status_alone(error_type);
+    let is_ours = NAMES.contains(&name) || name.strip_prefix("HttpStatus.").is_some_and(is_status);
+    is_ours.then_some(name)
 }
 
 /// The document for machines.

@@ -265,6 +265,7 @@ fn debug_output_shows_nothing_of_the_endpoint() {
 }
 
 mod answers;
+mod error_excerpt;
 mod hardening;
 mod no_response;
 mod proxy;

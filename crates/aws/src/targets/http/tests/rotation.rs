@@ -79,7 +79,7 @@ impl Setup {
 
     async fn call_until(&self, end: Timestamp) -> Result<(), ErrorType> {
         let message = message("{}");
-        soon(self.target.call_until(Called { message: &message, trace: None }, end))
+        soon(self.target.call_until(Called { message: &message, trace: None, end }))
             .await
             .map_err(|error| error.error_type)
     }
