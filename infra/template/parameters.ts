@@ -50,6 +50,13 @@ export const PARAMETERS = {
     AllowedPattern: '(arn:[^:]+:secretsmanager:[^:]+:\\d{12}:secret:.+-[A-Za-z0-9]{6})?',
     Description: "The complete ARN of a secret with a JSON object: headers, :url, :signing-secrets. '': none.",
   },
+  ErrorExcerpt: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: `(${POINTER}(,${POINTER}){0,7})?`,
+    MaxLength: 1024,
+    Description: "JSON Pointers, comma-separated, to what is recorded of the body of a failed response, such as /type,/title. '': none.",
+  },
   Policy: {
     Type: 'String',
     Default: '{}',
@@ -196,6 +203,10 @@ export const RULES = {
       {
         Assert: isEmpty('HeadersSecretArn'),
         AssertDescription: 'Remove HeadersSecretArn: a Lambda function gets no headers.',
+      },
+      {
+        Assert: isEmpty('ErrorExcerpt'),
+        AssertDescription: 'Remove ErrorExcerpt: the error of a Lambda function has a name and a text.',
       },
     ],
   },

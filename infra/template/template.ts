@@ -134,9 +134,10 @@ function targetOf(stack: Stack, target: Variant['target'], hasHeaders: boolean):
     return Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', arn), modes);
   }
   const url = valueOf(stack, 'TargetUrl');
+  const errorExcerpt = ['/type'];
   return hasHeaders
-    ? Target.http(url, { headersSecret: secretsmanager.Secret.fromSecretCompleteArn(stack, 'Headers', valueOf(stack, 'HeadersSecretArn')) })
-    : Target.http(url);
+    ? Target.http(url, { errorExcerpt, headersSecret: secretsmanager.Secret.fromSecretCompleteArn(stack, 'Headers', valueOf(stack, 'HeadersSecretArn')) })
+    : Target.http(url, { errorExcerpt });
 }
 
 /** The account that `ArchiveBucketOwner` names, or the stack's. */
@@ -256,6 +257,7 @@ const OF_PARAMETERS = {
   MESSAGE_ID_POINTER: 'MessageIdPointer',
   TARGET_TENANT_ISOLATION: 'TenantIsolation',
   TARGET_DURABLE: 'DurableFunction',
+  TARGET_ERROR_EXCERPT: 'ErrorExcerpt',
 };
 
 function functionParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {

@@ -184,6 +184,7 @@ test('the policy that is given is that of every function that has one, and no na
       `"TARGET_${variable}":{"Fn::If":["CallsFunction",{"Ref":"${parameter}"}`,
     ]);
   }
+  assert.equal(text.split('"TARGET_ERROR_EXCERPT":{"Fn::If":["CallsFunction",{"Ref":"AWS::NoValue"},{"Ref":"ErrorExcerpt"}]}').length, 2);
   assert.equal(text.match(/"Threshold":\{"Ref":"MessageAgeAlarmSeconds"\}/g)?.length, 2);
   assert.equal(text.match(/A message is older than MessageAgeAlarmSeconds\./g)?.length, 2);
   assert.equal(text.match(/A message is older than 80 %/g)?.length, 1, 'only the annotator, which has no parameter');
@@ -234,6 +235,7 @@ const PATTERNS: Record<string, { readonly takes: readonly string[]; readonly ref
     takes: ['', 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:team/headers-AbCdEf'],
     refuses: ['headers', 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers'],
   },
+  ErrorExcerpt: { takes: ['', '/type', '/type,/errors/0/code'], refuses: ['type', '/type, /title', '/a~2', '/a,/b,/c,/d,/e,/f,/g,/h,/i'] },
   Policy: { takes: ['{}', '{\n  "max_attempts": 3\n}', '{}\n'], refuses: ['', 'policy.json', '[]'] },
   MessageIdPointer: { takes: ['', '/id', '/detail/a~1b'], refuses: ['id', '/a~2', 'detail/id'] },
   KmsKeyArn: {
@@ -291,6 +293,10 @@ test('exactly one target, headers only for a URL, and modes only for a function'
   assert.deepEqual(refusals({ ...url, ...TARGETS.function }), [both]);
   const noHeaders = 'Remove HeadersSecretArn: a Lambda function gets no headers.';
   assert.deepEqual(refusals({ ...TARGETS.function, ...secret }), [noHeaders]);
+  const excerpt = { ErrorExcerpt: '/type,/title' };
+  const noExcerpt = 'Remove ErrorExcerpt: the error of a Lambda function has a name and a text.';
+  assert.deepEqual(refusals({ ...TARGETS.function, ...excerpt }), [noExcerpt]);
+  assert.deepEqual([...refusals({ ...url, ...excerpt }), ...refusals({ ...secret, ...excerpt })], []);
   const noModes = 'Remove TenantIsolation and DurableFunction: they are for TargetFunctionArn.';
   for (const mode of ['TenantIsolation', 'DurableFunction'].map((name) => ({ [name]: 'true' }))) {
     assert.deepEqual(refusals({ ...TARGETS.function, ...mode }), []);
