@@ -112,11 +112,11 @@ async fn invoke(
         Ok(_) | Err(NotAnSqsEvent::NoRecords) => {
             let other = guest.other_event(event, context, deadline).await;
             return match other {
-                None => Err(failed(NotAnSqsEvent::NoRecords.name(), NotAnSqsEvent::NoRecords)),
+                None => Err(no_records(&NotAnSqsEvent::NoRecords)),
                 Some(answer) => answer.map(Answer::OfGuest).map_err(Failed::Guest),
             };
         }
-        Err(error) => return Err(failed(error.name(), error)),
+        Err(error) => return Err(no_records(&error)),
     };
     for sqs_message_id in &unreadable {
         let sqs_message_id = sqs_message_id.clone();
@@ -139,6 +139,14 @@ enum Failed {
     Ours(Diagnostic),
     /// The user's function's own error, which its runtime logs.
     Guest(Diagnostic),
+}
+
+fn no_records(error: &NotAnSqsEvent) -> Failed {
+    let error_type = match error {
+        NotAnSqsEvent::NoRecords => "NotAnSqsEvent",
+        NotAnSqsEvent::NoMessageId(_) => "RecordWithoutMessageId",
+    };
+    failed(error_type, error)
 }
 
 /// Without a name, Lambda would show the Rust type of the error.

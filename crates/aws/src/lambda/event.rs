@@ -39,16 +39,6 @@ pub enum NotAnSqsEvent {
     NoMessageId(usize),
 }
 
-impl NotAnSqsEvent {
-    /// The error type of the invocation.
-    pub(super) const fn name(&self) -> &'static str {
-        match self {
-            Self::NoRecords => "NotAnSqsEvent",
-            Self::NoMessageId(_) => "RecordWithoutMessageId",
-        }
-    }
-}
-
 /// Parses an event.
 ///
 /// # Errors

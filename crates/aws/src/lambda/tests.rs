@@ -113,7 +113,7 @@ async fn a_panic_fails_the_invocation_without_its_text() {
     assert_eq!(error_message, "the function panicked; SQS delivers the whole batch again");
 }
 
-/// What Lambda shows to whoever invoked the function, such as a warm-up plugin.
+/// The error that a warm-up plugin shows.
 #[tokio::test]
 async fn an_event_that_is_not_of_a_queue_has_an_error_with_a_name() {
     for event in [

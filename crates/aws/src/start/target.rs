@@ -53,7 +53,7 @@ pub async fn target(
                 ),
             };
             let target = HttpTarget::new(endpoint, proxy.as_ref(), timeout)?;
-            Target::Http(target.with_observer(observer).with_error_excerpt(error_excerpt))
+            Target::Http(Box::new(target.with_observer(observer).with_error_excerpt(error_excerpt)))
         }
         Called::Lambda { arn, modes } => {
             Target::Lambda(LambdaTarget::new(config, arn, timeout).with_modes(modes))

@@ -14,7 +14,7 @@ const CODE_BYTES_MAX: usize = 64;
 
 /// JSON Pointers to strings and numbers in the body of a failed response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrorExcerpt(Vec<(String, Pointer)>);
+pub struct ErrorExcerpt(Box<[(String, Pointer)]>);
 
 /// The reason to refuse a setting.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

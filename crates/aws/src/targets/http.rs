@@ -1,5 +1,6 @@
 //! An HTTP endpoint as the target.
 
+mod asked;
 mod no_response;
 
 use std::fmt;
@@ -21,10 +22,10 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, tls};
 
+use asked::{Asked, asked};
 pub(super) use no_response::no_response;
 
 use super::drain::{self, Drains, settle_connections};
-use super::retry_after::{self, Asked};
 use super::{CONNECT_TIMEOUT, Endpoint, ErrorExcerpt, IDLE_TIMEOUT, SecretEndpoint, TargetProxy};
 use crate::SystemClock;
 
@@ -111,7 +112,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             .body(message.body.to_owned());
         let request = endpoint.sign(request, message, self.clock.now()).await?;
         let response = self.client.execute(request).await.map_err(|error| no_response(&error))?;
-        let asked = retry_after::asked(response.status(), response.headers(), self.clock.now());
+        let asked = asked(response.status(), response.headers(), self.clock.now());
         let outcome = outcome(response.status(), asked);
         if let (Err(error), Asked::Unreadable, Some(observer)) = (&outcome, asked, &self.observer) {
             observer.observe(&Event::RetryAfterUnreadable {

@@ -14,7 +14,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub enum Target {
-    Http(HttpTarget),
+    Http(Box<HttpTarget>),
     Lambda(LambdaTarget),
     OwnFunction(Arc<OwnFunction>),
 }

@@ -62,7 +62,7 @@ fn no_tls(what: &'static str) -> HandlerError {
     HandlerError::transient(ErrorType::Explained("Http.Tls", what), format_args!("no TLS connection: {what}"))
 }
 
-/// What was wrong in a handshake. Once there is a connection, only alerts about certificates and versions are of it.
+/// The fault of a handshake. Once there is a connection, only alerts about certificates and versions are of it.
 fn handshake_failure(error: &rustls::Error, is_connecting: bool) -> Option<&'static str> {
     use rustls::Error as E;
     Some(match error {
@@ -112,7 +112,7 @@ const fn certificate_failure(error: &CertificateError) -> &'static str {
     }
 }
 
-fn find<'a, E: Error + 'static>(error: &'a reqwest::Error) -> Option<&'a E> {
+fn find<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
     causes(error).find_map(|cause| cause.downcast_ref())
 }
 

@@ -302,6 +302,6 @@ fn a_calls_span_has_the_host_of_the_target_and_nothing_else_of_its_url() {
             ("server.port", port.into()),
         ];
         let expected = CallSpan { name: "POST".into(), kind: SpanKind::Client, attributes };
-        assert_eq!(Target::Http(target(url, LONG)).call_span(), expected);
+        assert_eq!(Target::Http(Box::new(target(url, LONG))).call_span(), expected);
     }
 }

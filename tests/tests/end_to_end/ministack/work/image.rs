@@ -184,7 +184,11 @@ async fn a_target_is_believed_by_the_authorities_in_the_image() {
         let records = final_records(&topology).await;
         assert_eq!(records.len(), 1 - calls, "{events:?}");
         if let [record] = &records[..] {
-            assert!(record.error_details.contains("Http.Tls: no TLS connection: unknown issuer"), "{}", record.error_details);
+            assert!(
+                record.error_details.contains("Http.Tls: no TLS connection: unknown issuer"),
+                "{}",
+                record.error_details
+            );
         }
     }
 }

@@ -83,7 +83,7 @@ fn kind_of(outcome: Result<(), HandlerError>) -> Kind {
 fn told_by(status: u16, retry_after: Option<&'static str>) -> Result<(), HandlerError> {
     let header = retry_after.map(|value| (RETRY_AFTER, value.parse().unwrap()));
     let status = StatusCode::from_u16(status).unwrap();
-    let asked = retry_after::asked(status, &header.into_iter().collect(), ManualClock::default().now());
+    let asked = asked(status, &header.into_iter().collect(), ManualClock::default().now());
     outcome(status, asked)
 }
 

@@ -1,0 +1,131 @@
+//! The wait that a response asks for: by `Retry-After`, or by a header that APIs send instead.
+
+use std::time::Duration;
+
+use redeliver_core::message::Timestamp;
+use reqwest::StatusCode;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+
+use crate::targets::retry_after::{LONGEST, parse};
+
+/// The wait that a response asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Nothing,
+    After(Duration),
+    /// A time that cannot be read.
+    Unreadable,
+}
+
+/// Headers that have the same wait in milliseconds: OpenAI's, and Azure's.
+const IN_MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
+/// The calls that are left in a window, and its end: the older drafts of RateLimit, GitHub and many others, Twitter.
+const WINDOWS: [(&str, &str); 3] = [
+    ("ratelimit-remaining", "ratelimit-reset"),
+    ("x-ratelimit-remaining", "x-ratelimit-reset"),
+    ("x-rate-limit-remaining", "x-rate-limit-reset"),
+];
+
+/// The wait that a response with this status asks for. `Retry-After` comes first.
+pub(super) fn asked(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Asked {
+    let retry_after = longest(headers, RETRY_AFTER.as_str(), |value| parse(value, now));
+    let in_milliseconds = IN_MILLISECONDS.map(|name| longest(headers, name, milliseconds));
+    let windows = WINDOWS.map(|(remaining, reset)| match is_used_up(status, headers, remaining) {
+        true => longest(headers, reset, |value| parse(value, now)),
+        false => Asked::Nothing,
+    });
+    let all = [retry_after].into_iter().chain(in_milliseconds).chain(windows);
+    all.reduce(Asked::or).unwrap_or(Asked::Nothing)
+}
+
+impl Asked {
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::After(_), _) | (_, Self::Nothing) => self,
+            _ => other,
+        }
+    }
+}
+
+/// True if the end of a window is the time to call again. Responses have these headers whether or not the window is the
+/// reason of the refusal, so a window with calls left says nothing. GitHub answers 403 when none is left.
+fn is_used_up(status: StatusCode, headers: &HeaderMap, remaining: &str) -> bool {
+    let remaining = headers.get(remaining).map(|value| value.as_bytes().trim_ascii());
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => remaining.is_none_or(|remaining| remaining == b"0"),
+        StatusCode::FORBIDDEN => remaining == Some(b"0"),
+        _ => false,
+    }
+}
+
+/// The longest of a header's values.
+fn longest(headers: &HeaderMap, name: &str, parse: impl Fn(&str) -> Option<Duration>) -> Asked {
+    let values = headers.get_all(name);
+    if values.iter().next().is_none() {
+        return Asked::Nothing;
+    }
+    let delays = values.iter().filter_map(|value| parse(value.to_str().ok()?));
+    delays.max().map_or(Asked::Unreadable, Asked::After)
+}
+
+fn milliseconds(value: &str) -> Option<Duration> {
+    let milliseconds: f64 = value.trim().parse().ok()?;
+    let delay = Duration::try_from_secs_f64(milliseconds / 1000.0).ok()?;
+    Some(delay.min(LONGEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 90 seconds before the moment of the tests.
+    fn now() -> Timestamp {
+        Timestamp::from_timestamp(784_111_777 - 90, 0).unwrap()
+    }
+
+    fn asked_by(status: u16, headers: &[(&'static str, &'static str)]) -> Asked {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        asked(StatusCode::from_u16(status).unwrap(), &map, now())
+    }
+
+    fn after(seconds: u64) -> Asked {
+        Asked::After(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn of_several_headers_the_first_readable_one_counts() {
+        assert_eq!(asked_by(503, &[]), Asked::Nothing);
+        assert_eq!(asked_by(503, &[("retry-after", "soon")]), Asked::Unreadable);
+        assert_eq!(asked_by(503, &[("retry-after", "60"), ("retry-after", "120")]), after(120));
+        assert_eq!(asked_by(503, &[("retry-after", "1"), ("retry-after-ms", "500")]), after(1));
+        assert_eq!(asked_by(503, &[("retry-after", "soon"), ("retry-after-ms", "2000.0")]), after(2));
+        assert_eq!(asked_by(429, &[("x-ms-retry-after-ms", "3000")]), after(3));
+        for unreadable in ["1s", "-1", "NaN", "inf", ""] {
+            assert_eq!(asked_by(503, &[("retry-after-ms", unreadable)]), Asked::Unreadable, "{unreadable}");
+        }
+        assert_eq!(asked_by(503, &[("retry-after-ms", "1e18")]), Asked::After(LONGEST));
+        assert_eq!(asked_by(429, &[("retry-after", "5"), ("x-ratelimit-reset", "60")]), after(5));
+    }
+
+    /// A window's end is on every response, also if the refusal has another reason.
+    #[test]
+    fn the_end_of_a_window_counts_only_if_no_call_is_left_in_it() {
+        for (remaining, reset) in WINDOWS {
+            for (status, headers, expected) in [
+                (429, &[(remaining, "0"), (reset, "60")][..], after(60)),
+                (429, &[(reset, "784111777")], after(90)),
+                (429, &[(remaining, "17"), (reset, "3000")], Asked::Nothing),
+                (429, &[(remaining, "0"), (reset, "soon")], Asked::Unreadable),
+                (403, &[(remaining, "0"), (reset, "60")], after(60)),
+                (403, &[(reset, "60")], Asked::Nothing),
+                (503, &[(remaining, "0"), (reset, "60")], Asked::Nothing),
+                (422, &[(remaining, "0"), (reset, "60")], Asked::Nothing),
+            ] {
+                assert_eq!(asked_by(status, headers), expected, "{status} {headers:?}");
+            }
+        }
+    }
+}
