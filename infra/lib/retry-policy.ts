@@ -113,8 +113,8 @@ export interface CircuitBreakerOptions {
    */
   readonly per?: string;
   /**
-   * Globs on the error types that count as an outage. Default: `Http.*`, `HttpStatus.429`, `HttpStatus.5*`, `Lambda.*`,
-   * `Sandbox.Timedout`, `Timeout`.
+   * Globs on error types of your own that count as an outage, beside the built-in ones (docs/handlers.md). Default:
+   * none.
    */
   readonly opensOn?: string[];
   /** The longest total time that a message is held, a minute to 14 days. Default: a day. */
