@@ -1,9 +1,11 @@
 """Puts redeliver around a Lambda function: python3 attach.py FUNCTION STACK
 
 STACK is a deployment of redeliver's template for your own function, with ReadsQueue=false. If the function reads the
-stack's queue by an event source mapping of its own, that is switched off first: messages wait until ReadsQueue=true.
+stack's queue by an event source mapping of its own, that is deleted first, since Lambda takes one mapping of a queue and
+a function: messages wait until ReadsQueue=true.
 """
 
+import json
 import sys
 import time
 
@@ -11,6 +13,8 @@ import boto3
 
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
 POLICY = "\nRETRY_POLICY="
+# What creates the mapping again, if you want it back.
+SETTINGS = ("EventSourceArn", "BatchSize", "MaximumBatchingWindowInSeconds", "FunctionResponseTypes", "FilterCriteria", "ScalingConfig")
 
 
 def attach(function, stack):
@@ -18,28 +22,39 @@ def attach(function, stack):
     [deployed] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in deployed["Outputs"]}
     resources = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
-    switch_off_others(function, outputs["SourceQueueUrl"], {resource.get("PhysicalResourceId") for resource in resources})
-    configure(function, outputs)
-
-
-def switch_off_others(function, queue, ours):
-    """The function's own mappings of the queue, since they may lack ReportBatchItemFailures, and would take messages, too."""
-    attributes = boto3.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
-    client = boto3.client("lambda")
-    pages = client.get_paginator("list_event_source_mappings").paginate(FunctionName=function, EventSourceArn=attributes["QueueArn"])
-    others = [mapping["UUID"] for page in pages for mapping in page["EventSourceMappings"] if mapping["UUID"] not in ours]
-    for mapping in others:
-        client.update_event_source_mapping(UUID=mapping, Enabled=False)
-        while client.get_event_source_mapping(UUID=mapping)["State"] != "Disabled":
-            time.sleep(2)
-        print(f"switched off the event source mapping {mapping}")
-
-
-def configure(function, outputs):
-    client = boto3.client("lambda")
-    found = client.get_function_configuration(FunctionName=function)
+    found = boto3.client("lambda").get_function_configuration(FunctionName=function)
     if found["Timeout"] <= 10:
         sys.exit(f"{function} has a timeout of {found['Timeout']} s: it must be more than 10 s")
+    delete_own_mapping(found["FunctionArn"], outputs["SourceQueueUrl"], {resource.get("PhysicalResourceId") for resource in resources})
+    configure(found, outputs)
+
+
+def delete_own_mapping(function, queue, ours):
+    """It may lack ReportBatchItemFailures, and would take messages before the layer is there."""
+    attributes = boto3.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
+    client = boto3.client("lambda")
+    pages = client.get_paginator("list_event_source_mappings").paginate(EventSourceArn=attributes["QueueArn"])
+    others = [mapping for page in pages for mapping in page["EventSourceMappings"] if mapping["UUID"] not in ours]
+    for reader in (mapping["FunctionArn"] for mapping in others if mapping["FunctionArn"] != function):
+        sys.exit(f"{reader} reads the queue, too, and would take messages: delete its event source mapping, and run this again")
+    for mapping in others:
+        settings = {name: mapping[name] for name in SETTINGS if mapping.get(name)}
+        print(f"deleting the event source mapping {mapping['UUID']}: {json.dumps(settings)}")
+        client.delete_event_source_mapping(UUID=mapping["UUID"])
+        while is_there(client, mapping["UUID"]):
+            time.sleep(2)
+
+
+def is_there(client, mapping):
+    try:
+        return bool(client.get_event_source_mapping(UUID=mapping))
+    except client.exceptions.ResourceNotFoundException:
+        return False
+
+
+def configure(found, outputs):
+    client = boto3.client("lambda")
+    function = found["FunctionName"]
     # The policy comes last, and may have lines.
     lines, _, policy = outputs["FunctionVariables"].partition(POLICY)
     wanted = dict(line.split("=", 1) for line in lines.split("\n")) | {"RETRY_POLICY": policy}

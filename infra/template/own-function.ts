@@ -48,7 +48,7 @@ export const PARAMETERS = {
     Type: 'String',
     Default: 'false',
     AllowedValues: ['true', 'false'],
-    Description: 'Set it to true once the function has the layer and the variables from the outputs; it then gets messages.',
+    Description: 'Set it to true once the function has the layer and the variables from the outputs, and no mapping of its own for the queue; it then gets messages.',
   },
   Policy: SHARED.Policy,
   // As the construct's default for a function of the user's.
@@ -207,7 +207,8 @@ function withParameters(resource: JsonObject, rightsId: string, setterId: string
   if (Type === 'AWS::Lambda::EventSourceMapping' && JSON.stringify(properties['FunctionName']) === '{"Ref":"FunctionName"}') {
     // Lambda checks the permissions when the mapping is created. The resource's id is the queue's ARN, once that is set.
     const queue: JsonObject = setterId === undefined ? {} : { EventSourceArn: { Ref: setterId } };
-    return { ...resource, DependsOn: [rightsId], Properties: { ...properties, ...queue, Enabled: { 'Fn::If': ['IsRead', true, false] } } };
+    // And it takes one mapping of a queue and a function, also if one is disabled: the function's own goes first.
+    return { ...resource, Condition: 'IsRead', DependsOn: [rightsId], Properties: { ...properties, ...queue } };
   }
   if (stepOf(resource) !== undefined) {
     const HasKey = ifElse('HasKey', 'true', 'false');

@@ -25,7 +25,7 @@ function withOneCheck(section: any): any {
 /** The parameters that add all options, or none but these. */
 function parametersOf(all: boolean, others: Record<string, string> = {}): Record<string, string> {
   const given = ['AlarmTopicArn', 'KmsKeyArn', 'ProducerPrincipals', 'PermissionsBoundaryArn', 'VpcSubnetIds', 'ArchiveBucket', 'NotifyArn'].map((name) => [name, all ? 'given' : '']);
-  return { ...Object.fromEntries(given), Tracing: String(all), ReadsQueue: 'false', SourceQueueArn: '', ...others };
+  return { ...Object.fromEntries(given), Tracing: String(all), ReadsQueue: 'true', SourceQueueArn: '', ...others };
 }
 
 test('with all options and without any, the file is what the construct makes of a new and of an existing queue, without the function', () => {
@@ -112,11 +112,10 @@ test('the function reads the source queue once somebody says so, and may do it b
     MaximumBatchingWindowInSeconds: 1,
     ScalingConfig: { MaximumConcurrency: '{MaxConcurrency}' },
     FunctionResponseTypes: ['ReportBatchItemFailures'],
-    Enabled: true,
   });
   assert.equal(PARAMETERS.ReadsQueue.Default, 'false');
-  const isEnabled = (ReadsQueue: string) => resolved(mapping.Properties.Enabled, Conditions, { ReadsQueue });
-  assert.deepEqual(['true', 'false'].map(isEnabled), [true, false]);
+  const hasMapping = (ReadsQueue: string) => holds({ Condition: mapping.Condition }, Conditions, { ReadsQueue });
+  assert.deepEqual(['true', 'false'].map(hasMapping), [true, false]);
   assert.deepEqual(mapping.DependsOn.map((id: string) => Resources[id].Type), ['AWS::IAM::Policy']);
   const timeouts = properties('AWS::SQS::Queue').map(({ QueueName, VisibilityTimeout }) => [QueueName['Fn::Sub'], VisibilityTimeout]);
   assert.deepEqual(Object.fromEntries(timeouts)['${Prefix}-source'], { Ref: 'VisibilityTimeoutSeconds' });
