@@ -5,7 +5,7 @@ use std::mem;
 use std::num::NonZeroU16;
 use std::process::ExitStatus;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -73,11 +73,16 @@ pub(super) struct Running {
     is_ready: bool,
     /// True if it has a task and has not answered.
     is_busy: bool,
+    /// The time of its last answer, until it asks for the next task.
+    pub(super) answered_at: Option<Instant>,
     init_error: Option<Bytes>,
 }
 
-/// A process in use by a call. If the call is dropped, a process that is still starting is kept for the next call, and
-/// a busy one is killed.
+/// The time that a process may work after its answer: to send traces, or to collect garbage.
+const AFTER_ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// A process in use by a call. If the call is dropped, a process that is still starting is kept for the next call. A busy
+/// one is killed, and one that does not ask for a task long after its answer.
 #[derive(Debug)]
 struct Lease<'a> {
     function: Option<Running>,
@@ -93,7 +98,8 @@ impl Lease<'_> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        lock(self.idle).extend(self.function.take().filter(|function| !function.is_busy));
+        lock(self.idle)
+            .extend(self.function.take().filter(|function| !function.is_busy && !function.is_stuck()));
     }
 }
 
@@ -168,7 +174,7 @@ impl Processes {
     async fn start(&self, reports_init: bool) -> io::Result<Running> {
         let api = RuntimeApi::start(self.upstream.clone(), reports_init, self.restored.subscribe()).await?;
         let process = Process::start(&self.command, api.address, self.output)?;
-        Ok(Running { process, api, is_ready: false, is_busy: false, init_error: None })
+        Ok(Running { process, api, is_ready: false, is_busy: false, answered_at: None, init_error: None })
     }
 
     async fn lease(&self) -> io::Result<Lease<'_>> {
@@ -270,6 +276,10 @@ impl Runtime for Processes {
 }
 
 impl Running {
+    fn is_stuck(&self) -> bool {
+        self.answered_at.is_some_and(|at| at.elapsed() > AFTER_ANSWER_MAX)
+    }
+
     /// Waits until it asks for an invocation.
     async fn ready(&mut self) -> Result<(), Ended> {
         while !self.is_ready {
@@ -290,7 +300,7 @@ impl Running {
                 Ok(Some(RuntimeEvent::Took)) => took = true,
                 Ok(Some(RuntimeEvent::Answered(answer))) => {
                     // Until it asks again it may still work, or end.
-                    (self.is_busy, self.is_ready) = (false, false);
+                    (self.is_busy, self.is_ready, self.answered_at) = (false, false, Some(Instant::now()));
                     return Ok(answer);
                 }
                 Ok(_) => {}
@@ -306,7 +316,7 @@ impl Running {
             biased;
             event = self.api.events.recv() => {
                 match &event {
-                    Some(RuntimeEvent::Ready) => self.is_ready = true,
+                    Some(RuntimeEvent::Ready) => (self.is_ready, self.answered_at) = (true, None),
                     Some(RuntimeEvent::InitError(error)) => self.init_error = Some(error.clone()),
                     _ => {}
                 }

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use redeliver_core::ports::Clock as _;
 use rustix::process::Signal;
 use std::num::NonZeroU16;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -726,6 +726,26 @@ async fn a_function_that_still_works_after_its_answer_is_waited_for_and_not_kill
     let served = async { drop(function.runtime(1).await.answer("null").await) };
     assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
     assert_eq!(function.starts().len(), 1, "it was started once");
+}
+
+/// Otherwise each later message would wait for it until its own deadline.
+#[tokio::test]
+async fn a_function_that_never_asks_again_after_its_answer_is_killed() {
+    let function = Own::new(HandlerEvent::Record);
+    let one = given(1);
+    let (message, record) = one.parts();
+    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
+    let served = async { drop(function.runtime(1).await.answer("null").await) };
+    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+
+    let long_ago = Instant::now().checked_sub(Duration::from_secs(31)).expect("the clock is older");
+    lock(&function.runtime.idle)[0].answered_at = Some(long_ago);
+    let soon = Invocation { end: SystemClock.now() + Duration::from_millis(20), ..invocation };
+    let outcome = timeout(LONG, function.invoke(soon)).await.expect("it ends at its deadline");
+    assert_eq!(outcome.unwrap_err().kind, FailureKind::NotStarted);
+    let served = async { drop(function.runtime(2).await.answer("null").await) };
+    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+    assert_eq!(function.starts().len(), 2, "a new one was started");
 }
 
 #[tokio::test]
