@@ -86,12 +86,12 @@ impl DiedAgain {
     }
 }
 
-/// The reasons to end a redrive early.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The reasons to end a redrive early, the worst last.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Early {
-    Interrupted,
     /// Too many of the sent messages failed again.
     Stopped,
+    Interrupted,
     /// It could not go on, for this reason.
     Failed(String),
 }
@@ -168,7 +168,7 @@ impl RedriveReport {
         self.left_by_max += other.left_by_max;
         self.why_not_deleted = other.why_not_deleted.or(self.why_not_deleted.take());
         self.watched = self.watched.or(other.watched);
-        self.early = self.early.take().or(other.early);
+        self.early = self.early.take().max(other.early);
         self.coverage = match (self.coverage, other.coverage) {
             (Some(one), Some(two)) => Some(Coverage { complete: one.complete && two.complete, ..two }),
             (one, two) => two.or(one),
@@ -312,6 +312,23 @@ mod tests {
         reappeared: 0,
         full_groups: 0,
     };
+
+    #[test]
+    fn the_worst_end_of_several_runs_is_reported() {
+        let ended = |early| RedriveReport { early, ..RedriveReport::default() };
+        let failed = || Some(Early::Failed("no right".to_owned()));
+        for (first, second, worst) in [
+            (Some(Early::Stopped), failed(), failed()),
+            (failed(), Some(Early::Stopped), failed()),
+            (Some(Early::Stopped), Some(Early::Interrupted), Some(Early::Interrupted)),
+            (None, Some(Early::Stopped), Some(Early::Stopped)),
+            (Some(Early::Stopped), None, Some(Early::Stopped)),
+        ] {
+            let mut all = ended(first);
+            all.add(ended(second));
+            assert_eq!(all.early, worst);
+        }
+    }
 
     #[test]
     fn the_runs_over_a_shared_queue_are_added_up_and_each_message_counts_once() {

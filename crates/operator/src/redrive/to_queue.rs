@@ -80,11 +80,11 @@ impl<'a> RedriveToQueue<'a> {
     /// # Errors
     /// If the dead letters or a filter cannot be used.
     pub async fn from_elsewhere(&self, interrupted: &dyn Fn() -> bool) -> Result<Option<String>, Failure> {
-        let RedriveRequest { plan, max, .. } = &self.request;
         if !self.may_be_shared() {
             return Ok(None);
         }
-        let report = dry_run(&self.from, plan, *max, None, interrupted).await?;
+        // All of them: the run may meet others first.
+        let report = dry_run(&self.from, &self.request.plan, u64::MAX, None, interrupted).await?;
         Ok(from_elsewhere(&report, self.to.arn()))
     }
 

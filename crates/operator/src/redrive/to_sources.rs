@@ -126,13 +126,19 @@ impl<'a> RedriveToSources<'a> {
                     });
                 },
             };
-            match task.apply(&journal, &id).await {
-                Ok(Applied { report: run, .. }) => report.add(run),
-                Err(error) if report.done() == 0 => return Err(error),
-                Err(error) => report.early = Some(Early::Failed(error.to_string())),
-            }
             // The next queue's messages may have failed for another cause.
-            let goes_on = matches!(report.early, None | Some(Early::Stopped)) && report.not_deleted == 0;
+            let goes_on = match task.apply(&journal, &id).await {
+                Ok(Applied { report: run, .. }) => {
+                    let goes_on = matches!(run.early, None | Some(Early::Stopped)) && run.not_deleted == 0;
+                    report.add(run);
+                    goes_on
+                }
+                Err(error) if report.done() == 0 => return Err(error),
+                Err(error) => {
+                    report.early = Some(Early::Failed(error.to_string()));
+                    false
+                }
+            };
             if !goes_on || report.sent >= self.request.max {
                 break;
             }
