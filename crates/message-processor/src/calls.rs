@@ -193,6 +193,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             permitted.give_back();
             return Outcome::NotStarted;
         }
+        let own_logs = reports.logs.location();
         let mut outcome = self.guarded(accepted, permitted, end, reports).await;
         // For this delivery only: an immediate retry is not written to the message, and spends nothing.
         let mut made = 0;
@@ -215,6 +216,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             });
             made += 1;
             let logs = reports.logs.location();
+            // A call that no function answers has lines here alone.
+            reports.logs.set(own_logs.clone());
             let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();
             let call = self.guarded(accepted, permitted, end, reports).fuse();
             pin_mut!(time_is_up, call);

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::Timestamp;
@@ -56,7 +57,9 @@ impl AttemptLogs {
     /// The document without what [`Self::added_to`] has added; `None` if it has nothing of it.
     pub(crate) fn removed_from(document: &str) -> Option<String> {
         // A quotation mark within a text has a backslash.
-        let (without, _) = document.rsplit_once(&format!(",\"{LAST_ATTEMPT_LOGS}\":"))?;
+        let (without, logs) = document.rsplit_once(&format!(",\"{LAST_ATTEMPT_LOGS}\":"))?;
+        // An attribute of the producer's may have the name, in a map further down.
+        serde_json::from_str::<IgnoredAny>(logs.strip_suffix('}')?).ok()?;
         Some(format!("{without}}}"))
     }
 
@@ -133,6 +136,16 @@ mod tests {
             r#"{"request_id":"a","started_at":"1970-01-01T00:00:00Z","ended_at":"1970-01-01T00:00:00Z"}"#;
         let read = AttemptLogs::of_json(short).unwrap();
         assert_eq!((read.location().request_id(), read.location().log_group()), (Some("a"), None));
+    }
+
+    #[test]
+    fn only_the_last_member_is_removed_and_no_attribute_of_the_same_name() {
+        let document = r#"{"code":"A","attributes":{"last_attempt_logs":{"String":"x"}}}"#.to_owned();
+        assert_eq!(AttemptLogs::removed_from(&document), None);
+        let document = r#"{"code":"A","attributes":{"a":1,"last_attempt_logs":{"String":"x"}}}"#.to_owned();
+        assert_eq!(AttemptLogs::removed_from(&document), None);
+        let with_logs = logs().added_to(document.clone(), |_| true);
+        assert_eq!(AttemptLogs::removed_from(&with_logs), Some(document));
     }
 
     #[test]
