@@ -42,7 +42,7 @@ fn no_connection(error: &reqwest::Error) -> HandlerError {
     }
     // The type is not public. Of its text only this beginning is looked at.
     if causes(error).any(|cause| cause.to_string().starts_with("tunnel error")) {
-        return HandlerError::transient("Http.Proxy", "the proxy opens no tunnel to the target");
+        return HandlerError::transient("Http.Proxy", "the proxy did not open a tunnel to the target");
     }
     let mut kinds = causes(error).filter_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
     let is_https = error.url().is_some_and(|url| url.scheme() == "https");
@@ -84,7 +84,7 @@ fn handshake_failure(error: &rustls::Error, is_connecting: bool) -> Option<&'sta
             | AlertDescription::UnsupportedCertificate,
         ) => "the target asks for a client certificate",
         _ if !is_connecting => return None,
-        E::AlertReceived(AlertDescription::UnrecognisedName) => "the target does not know its name",
+        E::AlertReceived(AlertDescription::UnrecognisedName) => "the target does not serve this host name",
         E::AlertReceived(AlertDescription::HandshakeFailure | AlertDescription::InsufficientSecurity)
         | E::PeerIncompatible(_) => "no common cipher or algorithm",
         E::InvalidMessage(_) => "the target does not speak TLS",

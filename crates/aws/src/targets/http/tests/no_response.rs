@@ -158,7 +158,7 @@ async fn a_handshake_that_breaks_off_says_how() {
     for (bytes, what) in [
         (&b"\x15\x03\x01\x00\x02\x02\x46"[..], "protocol version"),
         (b"\x15\x03\x01\x00\x02\x02\x28", "no common cipher or algorithm"),
-        (b"\x15\x03\x01\x00\x02\x02\x70", "the target does not know its name"),
+        (b"\x15\x03\x01\x00\x02\x02\x70", "the target does not serve this host name"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the target does not speak TLS"),
         (b"", "connection closed"),
     ] {
