@@ -5,7 +5,7 @@ use std::mem;
 use std::num::NonZeroU16;
 use std::process::ExitStatus;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -74,7 +74,7 @@ pub(super) struct Running {
     /// True if it has a task and has not answered.
     is_busy: bool,
     /// The time of its last answer, until it asks for the next task.
-    pub(super) answered_at: Option<Instant>,
+    pub(super) answered_at: Option<Timestamp>,
     init_error: Option<Bytes>,
 }
 
@@ -277,7 +277,7 @@ impl Runtime for Processes {
 
 impl Running {
     fn is_stuck(&self) -> bool {
-        self.answered_at.is_some_and(|at| at.elapsed() > AFTER_ANSWER_MAX)
+        self.answered_at.is_some_and(|at| until(at, SystemClock.now()) > AFTER_ANSWER_MAX)
     }
 
     /// Waits until it asks for an invocation.
@@ -300,7 +300,7 @@ impl Running {
                 Ok(Some(RuntimeEvent::Took)) => took = true,
                 Ok(Some(RuntimeEvent::Answered(answer))) => {
                     // Until it asks again it may still work, or end.
-                    (self.is_busy, self.is_ready, self.answered_at) = (false, false, Some(Instant::now()));
+                    (self.is_busy, self.is_ready, self.answered_at) = (false, false, Some(SystemClock.now()));
                     return Ok(answer);
                 }
                 Ok(_) => {}
