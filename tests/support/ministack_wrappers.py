@@ -6,6 +6,8 @@ A function that has one is run by AWS's own runtime instead, started by the wrap
 
 It also hands a template's parameters on as text, where CloudFormation makes numbers of them: a mapping's concurrency becomes one here.
 
+It sees no change in a parameter that only conditions of resources read: one is made up here, so that it looks again.
+
 And it refuses an alarm on an expression of several metrics: such an alarm watches the first of them here.
 """
 
@@ -14,7 +16,7 @@ import os
 import zipfile
 
 from ministack.services import lambda_svc
-from ministack.services.cloudformation import provisioners
+from ministack.services.cloudformation import changesets, provisioners
 
 provisioners._RESOURCE_HANDLERS["AWS::Logs::QueryDefinition"] = {
     "create": lambda logical_id, _properties, stack: (f"{stack}-{logical_id}", {}),
@@ -35,6 +37,7 @@ cd "$LAMBDA_TASK_ROOT" && exec "$LAMBDA_TASK_ROOT$AWS_LAMBDA_EXEC_WRAPPER" {comm
 without_wrapper = lambda_svc._execute_function_warm
 of_numbers = lambda_svc._sqs_esm_concurrency
 of_one_metric = provisioners._cw_metric_alarm_record
+of_templates = changesets._diff_resources
 
 
 def execute(func, event, request_id):
@@ -78,6 +81,15 @@ def alarm(name, properties):
     return of_one_metric(name, properties)
 
 
+def changes(old, new, resources, template, changed_params, retag):
+    found = of_templates(old, new, resources, template, changed_params, retag)
+    conditional = [name for name, resource in new["Resources"].items() if "Condition" in resource]
+    if found or not changed_params or not conditional:
+        return found
+    return [{"Type": "Resource", "ResourceChange": {"Action": "Modify", "LogicalResourceId": conditional[0]}}]
+
+
 lambda_svc._execute_function_warm = execute
 lambda_svc._sqs_esm_concurrency = concurrency
 provisioners._cw_metric_alarm_record = alarm
+changesets._diff_resources = changes
