@@ -297,10 +297,11 @@ impl Running {
         let _ = self.api.tasks.send(task).await;
         loop {
             match self.next_event().await {
-                Ok(Some(RuntimeEvent::Took)) => took = true,
+                Ok(Some(RuntimeEvent::Took)) => (took, self.is_ready) = (true, false),
                 Ok(Some(RuntimeEvent::Answered(answer))) => {
-                    // Until it asks again it may still work, or end.
-                    (self.is_busy, self.is_ready, self.answered_at) = (false, false, Some(SystemClock.now()));
+                    self.is_busy = false;
+                    // Until it asks again it may still work, or end. One that streams may have asked already.
+                    self.answered_at = (!self.is_ready).then(|| SystemClock.now());
                     return Ok(answer);
                 }
                 Ok(_) => {}

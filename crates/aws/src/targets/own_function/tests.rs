@@ -728,6 +728,34 @@ async fn a_function_that_still_works_after_its_answer_is_waited_for_and_not_kill
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
+/// As AWS's runtime for Node.js does after an error in a stream.
+#[tokio::test]
+async fn a_function_that_asks_again_before_its_answer_has_ended_gets_the_next_task() {
+    let function = Own::new(HandlerEvent::Record);
+    let one = given(1);
+    let (message, record) = one.parts();
+    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
+    let calls = async {
+        assert_eq!(function.invoke(invocation).await, Ok(()));
+        function.invoke(invocation).await
+    };
+    let served = async {
+        let runtime = function.runtime(1).await;
+        let (headers, _) = runtime.next().await;
+        let id = &headers["lambda-runtime-aws-request-id"];
+        let answered = async {
+            // The request for the next task is under way by now.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            runtime.post(&format!("runtime/invocation/{id}/response"), "null").await
+        };
+        let ((headers, _), _) = tokio::join!(runtime.next(), answered);
+        let id = &headers["lambda-runtime-aws-request-id"];
+        runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
+    };
+    assert_eq!(with(calls, served).await, Ok(()));
+    assert_eq!(function.starts().len(), 1, "it was started once");
+}
+
 /// Otherwise each later message would wait for it until its own deadline.
 #[tokio::test]
 async fn a_function_that_never_asks_again_after_its_answer_is_killed() {
