@@ -14,24 +14,49 @@ use crate::messages::moment;
 
 const LONGEST: Duration = Duration::from_secs(14 * 24 * 3600);
 
+/// A larger number is a moment in Unix time.
+const YEAR: u64 = 365 * 24 * 3600;
+
 pub(super) fn check(value: &str) {
     let of_1994 = Timestamp::from_timestamp(784_111_687, 500_000_000).expect("a moment of the past century");
     for now in [of_1994, moment(), Timestamp::UNIX_EPOCH, Timestamp::MIN_UTC, Timestamp::MAX_UTC] {
         let asked = retry_after(value, now);
-        let text = value.trim();
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let date = httpdate::parse_http_date(text).ok().filter(|_| !digits).map(Timestamp::from);
-        let expected = match date {
-            _ if digits => Some(text.parse().map_or(LONGEST, Duration::from_secs).min(LONGEST)),
-            Some(date) if date <= now => Some(Duration::ZERO),
-            Some(date) => (date - now).to_std().ok().map(|delay| delay.min(LONGEST)),
-            None => None,
-        };
-        assert_eq!(asked, expected, "{value:?} at {now}");
+        if let Some(expected) = standard(value.trim(), now) {
+            assert_eq!(asked, Some(expected), "{value:?} at {now}");
+        }
+        let quoted = format!(" \"{value}\" ");
+        if !value.contains('"') {
+            assert_eq!(asked, retry_after(&quoted, now), "{quoted:?} at {now}");
+        }
+        if value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b's' | b' ' | b',')) {
+            let parts: Option<Vec<_>> = value.split(',').map(|part| retry_after(part, now)).collect();
+            assert_eq!(asked, parts.and_then(|parts| parts.into_iter().max()), "{value:?} at {now}");
+        }
         if let Some(asked) = asked {
+            assert!(value.bytes().any(|byte| byte.is_ascii_digit()), "{value:?} at {now}");
             check_delay(asked);
         }
     }
+}
+
+/// The delay of a value as RFC 9110 has it, and of a moment in Unix time.
+fn standard(value: &str, now: Timestamp) -> Option<Duration> {
+    let until = |date: Timestamp| (date - now).to_std().unwrap_or_default();
+    let delay = if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        match value.parse().unwrap_or(u64::MAX) {
+            seconds @ ..=YEAR => Duration::from_secs(seconds),
+            seconds @ ..100_000_000_000 => {
+                until(Timestamp::from_timestamp(seconds.cast_signed(), 0).expect("a year before 5139"))
+            }
+            milliseconds => i64::try_from(milliseconds / 1000)
+                .ok()
+                .and_then(|seconds| Timestamp::from_timestamp(seconds, 0))
+                .map_or(LONGEST, until),
+        }
+    } else {
+        until(httpdate::parse_http_date(value).ok()?.into())
+    };
+    Some(delay.min(LONGEST))
 }
 
 /// The delay is never shorter, except for SQS's limit of 900 s, and at most a tenth longer.
