@@ -18,14 +18,16 @@ use aws_smithy_types::config_bag::ConfigBag;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use thiserror::Error;
 
-/// More than the longest response, that of `ReceiveMessage`: ten messages of 1 MiB ("Amazon SQS message quotas") as
-/// JSON, where escapes such as `\u0009` take six times the bytes.
-const ANSWER_MAX: usize = 64 << 20;
+/// More than the longest response to `ReceiveMessage`: ten messages of 1 MiB ("Amazon SQS message quotas") as JSON, where
+/// escapes such as `\u0009` take six times the bytes.
+const RECEIVED_BYTES_MAX: usize = 64 << 20;
+/// More than any other response: the longest is that of a function, 6 MB ("Lambda quotas").
+const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug, Error)]
 enum Unreadable {
-    #[error("the response is larger than {} MiB, more than AWS ever returns", ANSWER_MAX >> 20)]
-    TooLong,
+    #[error("the response is larger than {} MiB, more than AWS ever returns", .0 >> 20)]
+    TooLong(usize),
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -99,15 +101,23 @@ impl HttpClient for Bounded<SharedHttpClient> {
 
 impl HttpConnector for Bounded<SharedHttpConnector> {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let bytes_max = answer_bytes_max(&request);
         let call = self.0.call(request);
-        HttpConnectorFuture::new(async move { Ok(call.await?.map(bounded)) })
+        HttpConnectorFuture::new(async move { Ok(call.await?.map(|body| bounded(body, bytes_max))) })
     }
 }
 
-fn bounded(body: SdkBody) -> SdkBody {
-    let limited = Limited::new(body, ANSWER_MAX);
-    SdkBody::from_body_1_x(limited.map_err(|error| {
-        if error.is::<LengthLimitError>() { Unreadable::TooLong } else { Unreadable::Other(error) }
+fn answer_bytes_max(request: &HttpRequest) -> usize {
+    match request.headers().get("x-amz-target") {
+        Some("AmazonSQS.ReceiveMessage") => RECEIVED_BYTES_MAX,
+        _ => ANSWER_BYTES_MAX,
+    }
+}
+
+fn bounded(body: SdkBody, bytes_max: usize) -> SdkBody {
+    let limited = Limited::new(body, bytes_max);
+    SdkBody::from_body_1_x(limited.map_err(move |error| {
+        if error.is::<LengthLimitError>() { Unreadable::TooLong(bytes_max) } else { Unreadable::Other(error) }
     }))
 }
 

@@ -37,8 +37,9 @@ const WAIT_MAX: Duration = Duration::from_millis(50);
 /// The timeout of one request ("OTLP Exporter Configuration", OpenTelemetry).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest response that is read. One has a number and an error message ("OTLP/HTTP Response", OpenTelemetry
-/// Protocol).
-const ANSWER_MAX: usize = 4 << 20;
+/// Protocol). The protocol allows 4 MiB, which a function with the smallest memory has not: several exports may be
+/// under way.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Exports at the same time; a collector that is slower loses the others.
 const UNDER_WAY_MAX: usize = 4;
 /// The shortest time between two warnings.
@@ -55,7 +56,7 @@ pub enum NotExported {
     Refused(u16),
     #[error("the collector rejected some of them; look into its own log")]
     Rejected,
-    #[error("the collector's answer is longer than {} MiB; is it a collector?", ANSWER_MAX >> 20)]
+    #[error("the collector's answer is longer than {} KiB; is it a collector?", ANSWER_BYTES_MAX >> 10)]
     AnswerTooLong,
     #[error("{UNDER_WAY_MAX} exports are under way; the collector is too slow")]
     TooSlow,
@@ -148,7 +149,7 @@ impl Exporter {
         if body.content_length() == Some(0) {
             return Ok(());
         }
-        let body = Limited::new(body, ANSWER_MAX).collect().await.map_err(|error| {
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() { NotExported::AnswerTooLong } else { NotExported::NoAnswer }
         })?;
         let body = body.to_bytes();

@@ -197,10 +197,12 @@ async fn spans_that_the_collector_rejects_are_lost_though_it_answers_200() {
 
 /// A collector must not take a function's memory.
 #[tokio::test]
-async fn an_endless_answer_is_read_up_to_4_mib() {
-    let endless = Loopback::start([Answer::unfinished(200, ANSWER_MAX + 1)]).await;
+async fn an_endless_answer_of_a_collector_is_read_up_to_64_kib() {
+    let endless = Loopback::start([Answer::unfinished(200, ANSWER_BYTES_MAX + 1)]).await;
     assert_eq!(exporter(endless.url()).post(Vec::new()).await, Err(NotExported::AnswerTooLong));
-    let longest = "x".repeat(ANSWER_MAX);
+    let refusing = Loopback::start([Answer::unfinished(503, 0)]).await;
+    assert_eq!(exporter(refusing.url()).post(Vec::new()).await, Err(NotExported::Refused(503)));
+    let longest = "x".repeat(ANSWER_BYTES_MAX);
     let server = Loopback::start([Answer::new(200, &[], &longest)]).await;
     assert_eq!(exporter(server.url()).post(Vec::new()).await, Ok(()));
 }

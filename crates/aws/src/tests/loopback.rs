@@ -2,6 +2,7 @@
 //! byte. It ends when it is dropped.
 
 mod closing;
+mod endless;
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
 pub(crate) use closing::ClosingServer;
+pub(crate) use endless::Endless;
 
 /// Far above the time of the tested calls on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -27,7 +27,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::answer::Answer;
 use super::lock;
 
-/// The largest answer: 6 MB ("Lambda quotas"), with the exact number from the Runtime API.
+/// The largest answer, of the function and of Lambda: 6 MB ("Lambda quotas"), with the exact number from the Runtime API.
 const ANSWER_BYTES_MAX: usize = 6_291_556;
 
 /// The trailers of a streamed response that failed ("Using the Lambda runtime API for custom runtimes", Response
@@ -84,7 +84,8 @@ impl Upstream {
         let answer = self.0.call(Request::from_parts(head, body.into())).await.ok()?;
         let (mut head, body) = answer.into_parts();
         [CONNECTION, TRANSFER_ENCODING].iter().for_each(|name| drop(head.headers.remove(name)));
-        Some(Response::from_parts(head, Full::new(body.collect().await.ok()?.to_bytes())))
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.ok()?;
+        Some(Response::from_parts(head, Full::new(body.to_bytes())))
     }
 }
 
@@ -287,4 +288,19 @@ fn refusal(status: StatusCode, error_type: &str, message: &str) -> Response<Full
     let mut response = Response::new(Full::from(error.to_string()));
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::loopback::Endless;
+
+    #[tokio::test]
+    async fn an_endless_answer_of_lambda_to_the_function_is_read_up_to_6_mb() {
+        let endless = Endless::start("HTTP/1.1 200 OK\r\n\r\n").await;
+        let upstream = Upstream::new(endless.url().strip_prefix("http://").unwrap()).unwrap();
+        let (head, ()) = Request::get("/2020-01-01/extension/event/next").body(()).unwrap().into_parts();
+        assert_eq!(upstream.pass_on(head, Bytes::new()).await.status(), StatusCode::BAD_GATEWAY);
+        endless.took_at_most(ANSWER_BYTES_MAX);
+    }
 }

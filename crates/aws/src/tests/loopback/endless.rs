@@ -1,0 +1,66 @@
+//! A server whose answers never end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// What the sockets' buffers and the client's hold beside the bytes that it has read.
+const BUFFERED_MAX: usize = 16 << 20;
+
+/// It sends a head and then spaces for as long as the client takes them. It ends when it is dropped.
+pub(crate) struct Endless {
+    url: String,
+    sent: Arc<AtomicUsize>,
+    task: JoinHandle<()>,
+}
+
+impl Endless {
+    pub(crate) async fn start(head: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let sent = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&sent);
+        let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(answer(stream, head, Arc::clone(&counted)));
+            }
+        });
+        Self { url, sent, task }
+    }
+
+    /// `http://127.0.0.1:PORT`.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The bytes of bodies that were sent.
+    pub(crate) fn sent(&self) -> usize {
+        self.sent.load(Relaxed)
+    }
+
+    /// Checks that the client has read no more than this.
+    pub(crate) fn took_at_most(&self, bytes: usize) {
+        let sent = self.sent();
+        assert!(sent < bytes + BUFFERED_MAX, "{sent} bytes were taken instead of {bytes}");
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn answer(mut stream: TcpStream, head: &str, sent: Arc<AtomicUsize>) {
+    let _read = stream.read(&mut [0; 4096]).await;
+    let mut is_taken = stream.write_all(head.as_bytes()).await.is_ok();
+    let chunk = [b' '; 65_536];
+    while is_taken {
+        is_taken = stream.write_all(&chunk).await.is_ok();
+        sent.fetch_add(chunk.len(), Relaxed);
+    }
+}
