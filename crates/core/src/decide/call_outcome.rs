@@ -9,6 +9,7 @@ use crate::decide::classify;
 use crate::failure::{Answer, Kind};
 use crate::handler::{FailureKind, HandlerError};
 use crate::policy::{Globs, Policy, status_alone};
+use crate::truncate;
 
 /// The outcome of a call, as evidence of the target's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +103,8 @@ pub const fn is_permanent_status(status: u16) -> bool {
 /// message's own fault.
 #[must_use]
 pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
-    let name = error.error_type.name();
+    // As it is recorded: a target's name may be as long as its answer.
+    let name = truncate::clean(&error.error_type.name(), truncate::ERROR_TYPE_BYTES_MAX);
     if classify(policy, &name, Answer::of(error.kind).kind()) != Kind::Transient {
         return CallOutcome::Answer;
     }
@@ -148,6 +150,21 @@ mod tests {
 
     fn status(status: u16) -> HandlerError {
         HandlerError::transient(ErrorType::HttpStatus(status), "")
+    }
+
+    /// A glob with `*` takes as long as its length for each character of a name.
+    #[test]
+    fn a_name_is_matched_as_it_is_recorded_and_not_as_long_as_its_answer() {
+        let name = |bytes: usize| ErrorType::FromTarget("a".repeat(bytes) + "b");
+        let matched = |bytes| {
+            let error = HandlerError::transient(name(bytes), "");
+            (
+                outcome(r#"{"circuit_breaker":{"opens_on":["*b"]}}"#, error.clone()),
+                outcome(r#"{"retryable":["*b"],"circuit_breaker":{"opens_on":["*"]}}"#, error),
+            )
+        };
+        assert_eq!(matched(127), (Unavailable, Unavailable));
+        assert_eq!(matched(128), (Answer, Answer));
     }
 
     /// The numbers are in docs/handlers.md, too; a test of the docs compares them.

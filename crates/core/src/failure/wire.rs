@@ -7,6 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::attach::FAILURE_BYTES_MAX;
 use super::{
     Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Outage, Stage,
     Verdict,
@@ -20,6 +21,10 @@ use crate::message::origin::Origin;
 use crate::message::reason::Code;
 use crate::message::{Attribute, ReceivedMessage, Timestamp};
 use crate::span_context::SpanContext;
+use crate::truncate;
+
+/// Size limit of the texts that are read: four times that of the documents that we write, for later versions.
+const DETAILS_BYTES_MAX: usize = 4 * FAILURE_BYTES_MAX;
 
 /// Absent members are not written.
 #[derive(Clone, Default, PartialEq, Serialize)]
@@ -239,17 +244,19 @@ impl Wire<'static> {
             return None;
         }
         let stage = self.stage.take();
-        let explanation = owned(self.explanation.take());
+        let explanation = cut(self.explanation.take(), DETAILS_BYTES_MAX);
         Some(Case { stage, explanation, failure: self.failure(record, now) })
     }
 
+    /// The texts are cut first: anybody may have written them, as long as a message, and a final record cuts them many times
+    /// until they fit.
     fn failure(self, record: &ReceivedMessage, now: Timestamp) -> Failure {
         let retry_after_seconds = self.retry_after_seconds;
         Failure {
             error: LastError {
-                error_type: owned(self.error_type),
-                details: owned(self.details),
-                function: self.function.map(Cow::into_owned),
+                error_type: cut(self.error_type, truncate::ERROR_TYPE_BYTES_MAX),
+                details: cut(self.details, DETAILS_BYTES_MAX),
+                function: self.function.map(|name| cut(Some(name), truncate::FUNCTION_BYTES_MAX)),
             },
             answer: self.kind.map(|kind| Answer { kind, retry_after_seconds }),
             delivery: Delivery {
@@ -271,8 +278,12 @@ impl Wire<'static> {
     }
 }
 
-fn owned(text: Option<Cow<'static, str>>) -> String {
-    text.map(Cow::into_owned).unwrap_or_default()
+fn cut(text: Option<Cow<'static, str>>, bytes_max: usize) -> String {
+    let cut = |text: Cow<'static, str>| match text.len() {
+        bytes if bytes <= bytes_max => text.into_owned(),
+        _ => truncate::clean(&text, bytes_max),
+    };
+    text.map(cut).unwrap_or_default()
 }
 
 fn text_or(text: Option<Cow<'static, str>>, unsaid: &str) -> String {

@@ -31,12 +31,12 @@ impl UnknownMembers {
 
     /// The members of an object, except those that are `known`.
     pub(crate) fn except(known: &[&str], object: &str) -> Self {
-        let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(object).unwrap_or_default();
+        let members: BTreeMap<Borrowed<'_>, &RawValue> = serde_json::from_str(object).unwrap_or_default();
         let mut unknown = Self::default();
         members
             .iter()
-            .filter(|(name, _)| !known.contains(&name.as_str()))
-            .for_each(|(name, value)| unknown.push(name, value));
+            .filter(|(Borrowed(name), _)| !known.contains(&&**name))
+            .for_each(|(Borrowed(name), value)| unknown.push(name, value));
         unknown
     }
 
@@ -65,7 +65,7 @@ impl Serialize for UnknownMembers {
 }
 
 /// A string that is copied only if it has an escape.
-#[derive(Deserialize)]
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(transparent)]
 pub(crate) struct Borrowed<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
