@@ -12,6 +12,9 @@ use serde_json::value::RawValue;
 use super::exception::Exception;
 use crate::lambda::Object;
 
+/// Size limit of a record's error that is read: its texts are recorded with a kilobyte.
+const ERROR_BYTES_MAX: usize = 256 << 10;
+
 /// The answer to an invocation, as the runtime posted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -75,13 +78,18 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(done());
     }
-    let Ok(Object(Returned { redeliver, batch_item_failures })) = serde_json::from_slice(body) else {
-        let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-        return match serde_json::from_slice::<IgnoredAny>(body) {
-            Ok(_) if is_object => Err("batchItemFailures or redeliver stands in it twice".to_owned()),
-            Ok(_) => Ok(done()),
-            Err(_) => Err("the handler's answer is not JSON".to_owned()),
-        };
+    let Object(Returned { redeliver, batch_item_failures }) = match serde_json::from_slice(body) {
+        Ok(object) => object,
+        Err(error) => {
+            let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+            // What is not JSON is not read again, which for 6 MB takes as long as all else.
+            let is_json = error.is_data() && serde_json::from_slice::<IgnoredAny>(body).is_ok();
+            return match (is_json, is_object) {
+                (true, true) => Err("batchItemFailures or redeliver stands in it twice".to_owned()),
+                (true, false) => Ok(done()),
+                (false, _) => Err("the handler's answer is not JSON".to_owned()),
+            };
+        }
     };
     if let Some(redeliver) = redeliver {
         let error = redeliver_error(redeliver)?;
@@ -94,7 +102,8 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
         let id = failure.item_identifier.as_deref().filter(|id| !id.is_empty());
         let id = id.ok_or("batchItemFailures has an entry without itemIdentifier")?;
         let id = known.get(id).ok_or("batchItemFailures names a record that was not in the event")?;
-        let error = failure.error.and_then(|error| serde_json::from_str(error.get()).ok());
+        let error = failure.error.filter(|error| error.get().len() <= ERROR_BYTES_MAX);
+        let error = error.and_then(|error| serde_json::from_str(error.get()).ok());
         let Object(Named { r#type, details }) = error.unwrap_or(Object(Named::default()));
         let error_type = r#type.map_or(ErrorType::Named("BatchItemFailure"), ErrorType::FromTarget);
         let details =
@@ -131,8 +140,8 @@ fn redeliver_error(text: &RawValue) -> Result<HandlerError, String> {
     struct Members {
         outcome: Outcome,
         delay_seconds: Option<u32>,
-        #[serde(flatten)]
-        named: Named,
+        r#type: Option<String>,
+        details: Option<String>,
     }
     #[derive(Clone, Copy, Deserialize)]
     #[serde(rename_all = "lowercase")]
@@ -142,14 +151,14 @@ fn redeliver_error(text: &RawValue) -> Result<HandlerError, String> {
         Snooze,
         Unavailable,
     }
-    let Object(Members { outcome, delay_seconds, named }) = serde_json::from_str(text.get()).map_err(|_| {
+    let Object(Members { outcome, delay_seconds, r#type, details }) = serde_json::from_str(text.get()).map_err(|_| {
         "redeliver is not {\"outcome\": \"permanent\", \"transient\", \"snooze\" or \"unavailable\"} with a whole \
          number as delay_seconds and texts as type and details"
             .to_owned()
     })?;
     let delay = delay_seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    let named_or = |name| named.r#type.clone().map_or(ErrorType::Named(name), ErrorType::FromTarget);
-    let details = named.details.as_deref().unwrap_or_default();
+    let named_or = |name| r#type.clone().map_or(ErrorType::Named(name), ErrorType::FromTarget);
+    let details = details.as_deref().unwrap_or_default();
     let later = |error: HandlerError| delay.map_or(error.clone(), |delay| error.retry_after(delay));
     match (outcome, delay) {
         (Outcome::Permanent, _) => Ok(HandlerError::permanent(named_or("Permanent"), details)),

@@ -14,6 +14,13 @@ const CAUSES_MAX: usize = 3;
 /// Maximum number of exceptions around the record's own.
 const CARRIERS_MAX: usize = 8;
 
+/// Size limit of a stack trace whose frames are read. A recursion in Python or Java has a thousand frames, some 200 KB; an
+/// answer of 6 MB has room for two million.
+const STACK_TRACE_BYTES_MAX: usize = 512 << 10;
+
+/// Size limit of a cause that is read: each of a chain is read again with those around it.
+const CAUSE_BYTES_MAX: usize = 256 << 10;
+
 /// Exceptions of .NET that only carry another one, from a task or a reflective call.
 const NET_CARRIERS: [&str; 2] = ["AggregateException", "TargetInvocationException"];
 
@@ -93,8 +100,11 @@ impl Exception {
         if !NET_CARRIERS.contains(&name) {
             return None;
         }
-        let read = |text: &RawValue| serde_json::from_str(text.get()).ok().map(|Object(exception)| exception);
-        let causes = self.causes.as_deref().and_then(|text| serde_json::from_str(text.get()).ok());
+        let read = |text| {
+            serde_json::from_str(within(text, CAUSE_BYTES_MAX)?).ok().map(|Object(exception)| exception)
+        };
+        let causes = self.causes.as_deref().and_then(|text| within(text, CAUSE_BYTES_MAX));
+        let causes = causes.and_then(|text| serde_json::from_str(text).ok());
         let causes: Vec<Box<RawValue>> = causes.unwrap_or_default();
         match &*causes {
             // Several causes may all matter.
@@ -144,8 +154,8 @@ impl Exception {
     }
 
     fn frames(&self) -> Vec<Frame> {
-        let frames = self.stack_trace.as_ref().and_then(|text| serde_json::from_str(text.get()).ok());
-        frames.unwrap_or_default()
+        let text = self.stack_trace.as_deref().and_then(|text| within(text, STACK_TRACE_BYTES_MAX));
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
     /// The place where it was thrown. Python lists the innermost call last, the others list it first, Node.js after the
@@ -179,9 +189,9 @@ impl Exception {
         }
         let mut cause = self.cause;
         for _ in 0..CAUSES_MAX {
-            let Some(text) = cause else { break };
+            let Some(text) = cause.as_deref().and_then(|text| within(text, CAUSE_BYTES_MAX)) else { break };
             // Ruby and Node.js omit them.
-            let Self { error_type, error_message, cause: next, .. } = Self::read(text.get().as_bytes());
+            let Self { error_type, error_message, cause: next, .. } = Self::read(text.as_bytes());
             let (name, message) = (error_type.unwrap_or_default(), error_message.unwrap_or_default());
             let _ = write!(details, "; caused by {name}: {message}");
             cause = next;
@@ -217,6 +227,11 @@ impl Frame {
     }
 }
 
+/// The text, unless it is longer.
+fn within(text: &RawValue, bytes_max: usize) -> Option<&str> {
+    Some(text.get()).filter(|text| text.len() <= bytes_max)
+}
+
 /// The full name of a class as Java's `Class.getName` has it, with a package.
 fn is_java_class(name: &str) -> bool {
     let is_name = |segment: &str| {
@@ -226,4 +241,49 @@ fn is_java_class(name: &str) -> bool {
     let is_class = |segment: &str| segment.starts_with(char::is_uppercase);
     name.rsplit_once('.')
         .is_some_and(|(package, class)| package.split('.').all(is_name) && is_name(class) && is_class(class))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn details(stack_trace: &str) -> String {
+        let text = format!(r#"{{"errorType":"E","errorMessage":"m","stackTrace":{stack_trace}}}"#);
+        Exception::read(text.as_bytes()).into_error().details
+    }
+
+    /// Python lists the innermost call last.
+    #[test]
+    fn the_place_of_a_recursion_in_python_is_found_among_a_thousand_frames() {
+        let frame = |line: usize| {
+            format!(
+                r#""  File \"/var/task/orders.py\", line {line}, in charge\n    return charge({})""#,
+                "x".repeat(100)
+            )
+        };
+        let frames: Vec<_> = (1..=1000).map(frame).collect();
+        assert_eq!(
+            details(&format!("[{}]", frames.join(","))),
+            r#"m (at File "/var/task/orders.py", line 1000, in charge)"#
+        );
+    }
+
+    #[test]
+    fn a_stack_trace_or_a_cause_that_is_too_long_is_not_read() {
+        let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 4));
+        assert_eq!(
+            details(&format!("[{}]", text(STACK_TRACE_BYTES_MAX))).len(),
+            "m (at )".len() + STACK_TRACE_BYTES_MAX - 4
+        );
+        assert_eq!(details(&format!("[{}]", text(STACK_TRACE_BYTES_MAX + 1))), "m");
+        let caused = |bytes: usize| {
+            let empty = r#"{"errorType":"C","errorMessage":"","data":""}"#;
+            let cause =
+                empty.replace(r#""data":""#, &format!(r#""data":"{}"#, "x".repeat(bytes - empty.len())));
+            let text = format!(r#"{{"errorType":"E","errorMessage":"m","cause":{cause}}}"#);
+            Exception::read(text.as_bytes()).into_error().details
+        };
+        assert_eq!(caused(CAUSE_BYTES_MAX), "m; caused by C: ");
+        assert_eq!(caused(CAUSE_BYTES_MAX + 1), "m");
+    }
 }
