@@ -311,6 +311,11 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
 
 /// The one line of an object without its line break, if it is a dead letter.
 fn line_of(content: &[u8]) -> Result<Vec<u8>, BadObject> {
+    // Also of the compressed bytes: a megabyte may hold fifty thousand members without a byte of text, each with a
+    // dictionary to make.
+    if content.len() > LINE_BYTES_MAX {
+        return Err(BadObject::TooLong);
+    }
     let mut text = Vec::new();
     // All members: the first one alone would look like a whole object.
     MultiGzDecoder::new(content)

@@ -1,8 +1,8 @@
 //! A corrected body: what an edit changed, put into the text as it came.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use redeliver_core::message::envelope::members;
 use serde_json::{Map, Value};
 
 /// `body` with the members that differ between `before` and `after` replaced, removed or added, and every other byte as
@@ -13,53 +13,208 @@ use serde_json::{Map, Value};
 /// whole.
 #[must_use]
 pub fn splice(body: &str, before: &Value, after: &Value) -> String {
+    // If nothing inside has changed, no byte may change: digits, escapes and white space stay.
+    let Some(change) = Change::between(before, after) else { return body.to_owned() };
     // White space around the document belongs to no member: it is put back as it came.
     let start = body.len() - body.trim_start().len();
     let end = body.trim_end().len();
-    let value = spliced(body, start..end, before, after);
-    format!("{}{value}{}", &body[..start], &body[end..])
+    let mut edited = String::with_capacity(body.len());
+    edited.push_str(&body[..start]);
+    change.write(&Body::new(body), start..end, &mut edited);
+    edited.push_str(&body[end..]);
+    edited
 }
 
-fn spliced(body: &str, at: Range<usize>, before: &Value, after: &Value) -> String {
-    // If nothing inside has changed, no byte may change: digits, escapes and white space stay. Otherwise each member is
-    // compared, and only a value that differs and is not an object is replaced.
-    if before == after {
-        return body[at].to_owned();
-    }
-    if let (Value::Object(before), Value::Object(after)) = (before, after)
-        && let Some(object) = spliced_object(body, at, before, after)
-    {
-        return object;
-    }
-    after.to_string()
+/// What an edit has changed in a value. This, the ends of brackets and the result are made once, in one pass: an edit
+/// below a hundred levels must not read, compare and copy all of them a hundred times.
+enum Change<'v> {
+    /// The whole value is this one now.
+    Whole(&'v Value),
+    Members(Members<'v>),
 }
 
-/// `None` if it is not clear which member is which.
-fn spliced_object(
-    body: &str,
-    at: Range<usize>,
-    before: &Map<String, Value>,
-    after: &Map<String, Value>,
-) -> Option<String> {
-    let members = members(body, at.clone(), "").ok()?;
-    // A segment is a member with the white space around it, without its commas. A member that is gone gives no segment;
-    // one that stays keeps all of its segment except what changed within its value.
-    let mut segments = Vec::with_capacity(members.len());
-    for member in &members {
-        let name = std::str::from_utf8(&member.name).ok()?;
-        // A name that `before` does not have was written with an escape that the tool reads in another way: not clear.
-        let was = before.get(name)?;
-        if let Some(is) = after.get(name) {
-            let value = spliced(body, member.value.clone(), was, is);
-            let (head, tail) =
-                (member.segment.start..member.value.start, member.value.end..member.segment.end);
-            segments.push(format!("{}{value}{}", &body[head], &body[tail]));
+/// Changes of an object's members.
+struct Members<'v> {
+    before: &'v Map<String, Value>,
+    after: &'v Map<String, Value>,
+    /// Those of `before` that are not the same: `None` for one that is gone.
+    changed: BTreeMap<&'v str, Option<Change<'v>>>,
+}
+
+impl<'v> Change<'v> {
+    /// `None` if the values are the same.
+    fn between(before: &'v Value, after: &'v Value) -> Option<Self> {
+        let (Value::Object(before), Value::Object(after)) = (before, after) else {
+            return (before != after).then_some(Self::Whole(after));
+        };
+        let change = |(name, was): (&'v String, &'v Value)| match after.get(name) {
+            None => Some((name.as_str(), None)),
+            Some(is) => Self::between(was, is).map(|change| (name.as_str(), Some(change))),
+        };
+        let changed: BTreeMap<_, _> = before.iter().filter_map(change).collect();
+        let are_same = changed.is_empty() && before.len() == after.len();
+        (!are_same).then_some(Self::Members(Members { before, after, changed }))
+    }
+
+    /// Writes the value at `at` in the body with this change.
+    fn write(&self, body: &Body<'_>, at: Range<usize>, edited: &mut String) {
+        match self {
+            Self::Whole(after) => edited.push_str(&after.to_string()),
+            Self::Members(changes) => match changes.members(body, at) {
+                Some(members) => changes.write(members, body, edited),
+                None => edited.push_str(&json(changes.after)),
+            },
         }
     }
-    // New members come last, in the order in which the tool has them.
-    let new = after.iter().filter(|(name, _)| !before.contains_key(*name));
-    segments.extend(new.map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))));
-    Some(format!("{{{}}}", segments.join(",")))
+}
+
+impl Members<'_> {
+    /// The members in the body; `None` if it is not clear which member is which.
+    fn members(&self, body: &Body<'_>, at: Range<usize>) -> Option<Vec<Member>> {
+        let members = body.members(at)?;
+        // A name that `before` does not have was written with an escape that the tool reads in another way.
+        let are_clear = members.len() == self.before.len()
+            && members.iter().all(|member| self.before.contains_key(&member.name));
+        are_clear.then_some(members)
+    }
+
+    /// A segment is a member with the white space around it, without its commas. A member that is gone gives no segment;
+    /// one that stays keeps all of its segment except what changed within its value.
+    fn write(&self, members: Vec<Member>, body: &Body<'_>, edited: &mut String) {
+        edited.push('{');
+        let first = edited.len();
+        for Member { name, segment, value } in members {
+            let change = match self.changed.get(name.as_str()) {
+                Some(None) => continue,
+                Some(Some(change)) => Some(change),
+                None => None,
+            };
+            push_comma(edited, first);
+            match change {
+                None => edited.push_str(&body.text[segment]),
+                Some(change) => {
+                    edited.push_str(&body.text[segment.start..value.start]);
+                    let after_value = value.end..segment.end;
+                    change.write(body, value, edited);
+                    edited.push_str(&body.text[after_value]);
+                }
+            }
+        }
+        // New members come last, in the order in which the tool has them.
+        for (name, value) in self.after.iter().filter(|(name, _)| !self.before.contains_key(*name)) {
+            push_comma(edited, first);
+            edited.push_str(&format!("{}:{value}", Value::from(name.as_str())));
+        }
+        edited.push('}');
+    }
+}
+
+fn push_comma(edited: &mut String, first: usize) {
+    if edited.len() > first {
+        edited.push(',');
+    }
+}
+
+fn json(object: &Map<String, Value>) -> String {
+    serde_json::to_string(object).expect("a map with string keys always serialises")
+}
+
+/// A member of an object in the body.
+struct Member {
+    name: String,
+    /// From after `{` or `,` to before the next `,` or `}`.
+    segment: Range<usize>,
+    value: Range<usize>,
+}
+
+/// The body, which was read as JSON before and is not checked again.
+struct Body<'a> {
+    text: &'a str,
+    /// The places of objects and arrays, in their order.
+    brackets: Vec<Range<usize>>,
+}
+
+impl<'a> Body<'a> {
+    fn new(text: &'a str) -> Self {
+        let json = text.as_bytes();
+        let (mut brackets, mut open, mut next) = (Vec::new(), Vec::new(), 0);
+        while let Some(byte) = json.get(next) {
+            let end = if *byte == b'"' { string_end(json, next) } else { next + 1 };
+            match byte {
+                b'{' | b'[' => {
+                    open.push(brackets.len());
+                    brackets.push(next..json.len());
+                }
+                b'}' | b']' => {
+                    let opened: Option<&mut Range<usize>> =
+                        open.pop().and_then(|index| brackets.get_mut(index));
+                    opened.into_iter().for_each(|bracket| bracket.end = end);
+                }
+                _ => {}
+            }
+            next = end;
+        }
+        Self { text, brackets }
+    }
+
+    /// The members of the object at `at`; `None` if a name cannot be read.
+    fn members(&self, at: Range<usize>) -> Option<Vec<Member>> {
+        let json = self.text.as_bytes();
+        let mut members = Vec::new();
+        let mut start = at.start + 1;
+        if white_end(json, start) + 1 == at.end {
+            return Some(members);
+        }
+        while start < at.end {
+            let name = white_end(json, start);
+            let name = name..string_end(json, name);
+            let colon = white_end(json, name.end);
+            let value = white_end(json, colon + 1);
+            let value = value..self.value_end(value);
+            let end = white_end(json, value.end);
+            let name = serde_json::from_str(self.text.get(name)?).ok()?;
+            members.push(Member { name, segment: start..end, value });
+            start = end + 1;
+        }
+        Some(members)
+    }
+
+    /// The end of the value at `at`.
+    fn value_end(&self, at: usize) -> usize {
+        let json = self.text.as_bytes();
+        match json.get(at) {
+            Some(b'"') => string_end(json, at),
+            Some(b'{' | b'[') => {
+                let found = self.brackets.binary_search_by_key(&at, |bracket| bracket.start);
+                found.map_or(json.len(), |index| self.brackets[index].end)
+            }
+            // A number or a word.
+            _ => {
+                let is_inside =
+                    |byte: &&u8| !matches!(byte, b'}' | b']' | b',' | b' ' | b'\t' | b'\n' | b'\r');
+                at + json.get(at..).unwrap_or_default().iter().take_while(is_inside).count()
+            }
+        }
+    }
+}
+
+/// The end of the white space at `at`.
+fn white_end(json: &[u8], at: usize) -> usize {
+    let is_white = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    at + json.get(at..).unwrap_or_default().iter().take_while(is_white).count()
+}
+
+/// The end of the string at `at`.
+fn string_end(json: &[u8], at: usize) -> usize {
+    let mut next = at + 1;
+    while let Some(byte) = json.get(next) {
+        match byte {
+            b'\\' => next += 2,
+            b'"' => return next + 1,
+            _ => next += 1,
+        }
+    }
+    json.len()
 }
 
 #[cfg(test)]
@@ -108,6 +263,47 @@ mod tests {
             edited(r#"{"d":{"a":1, "a":2}}"#, |body| body["d"]["b"] = 3.into()),
             r#"{"d":{"a":2,"b":3}}"#
         );
+    }
+
+    /// Each level holds what is not edited, and the next level.
+    fn nested(levels: usize, innermost: &str) -> String {
+        format!("{}{innermost}{}", r#"{"a" : [1.50,"}"],"n": "#.repeat(levels), " }".repeat(levels))
+    }
+
+    #[test]
+    fn the_innermost_of_a_hundred_objects_is_edited_and_the_others_keep_their_bytes() {
+        let deepest = |body: &mut Value| {
+            let at = (0..100).fold(body, |at, _| &mut at["n"]);
+            at["x"] = 2.into();
+        };
+        assert_eq!(
+            edited(&nested(100, r#"{ "x":1e0 , "y":1e0}"#), deepest),
+            nested(100, r#"{ "x":2 , "y":1e0}"#)
+        );
+        let twice = r#"{"x":1,"x":1}"#;
+        assert_eq!(edited(&nested(100, twice), deepest), nested(100, r#"{"x":2}"#));
+    }
+
+    #[test]
+    fn values_of_every_kind_around_an_edit_keep_their_bytes() {
+        for value in [
+            "-1.50e+3",
+            "\"a\\\"]},\"",
+            "true",
+            "null",
+            "[ [1 , {\"b\":2}], \"[\" ]",
+            "{ \"c\" : { } }",
+            "[]",
+        ] {
+            for white in ["", " ", "\n\t"] {
+                let body = |edited: &str| {
+                    format!(
+                        "{{{white}\"v\"{white}:{white}{value}{white},\"e\":{edited}{white},{white}\"w\":{value}{white}}}"
+                    )
+                };
+                assert_eq!(edited(&body("[0, 1]"), |body| body["e"] = "x".into()), body("\"x\""));
+            }
+        }
     }
 
     fn value() -> impl Strategy<Value = Value> {

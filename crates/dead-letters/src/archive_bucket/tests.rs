@@ -120,10 +120,15 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
         encoder.write_all(br#"{"card":"CANARY"}"#).unwrap();
         encoder.finish().unwrap()
     };
+    let empty_member =
+        flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()).finish().unwrap();
+    let mut empty_members = empty_member.repeat(LINE_BYTES_MAX / empty_member.len());
+    empty_members.extend(gzip(&line(4)));
     put(&clock, &store, &key(0), b"CANARY".to_vec());
     put(&clock, &store, &key(1), gzip(&line(2))[..40].to_vec());
     put(&clock, &store, &key(2), foreign_json);
     put(&clock, &store, &key(3), two_members);
+    put(&clock, &store, &key(4), empty_members);
     let other = format!("{}date=2026-11-27/README.txt", layout.days());
     put(&clock, &store, &other, b"CANARY".to_vec());
     let archive = archive(&store, &clock);
@@ -138,6 +143,7 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
         (key(1), not_gzip),
         (key(2), "it is JSON of another kind"),
         (key(3), "it has more than one line"),
+        (key(4), "it has more than 4194304 bytes, and a dead letter has not"),
     ];
     assert_eq!(left_out, expected.map(|(key, why)| LeftOut { key, why: why.to_owned() }));
 }

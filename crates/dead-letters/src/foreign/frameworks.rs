@@ -12,6 +12,9 @@ mod rebus;
 mod resque;
 mod sidekiq;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use redeliver_core::message::ReceivedMessage;
@@ -77,7 +80,7 @@ pub(super) fn read(message: &ReceivedMessage) -> Option<Foreign> {
         return None;
     }
     let body = serde_json::from_str(text).ok().filter(Value::is_object).unwrap_or_default();
-    let known = Known { message, body };
+    let known = Known { message, body, in_attributes: RefCell::default() };
     shapes.into_iter().find_map(|shape| shape.read(&known))
 }
 
@@ -91,6 +94,8 @@ fn decoded(body: &str) -> Option<String> {
 struct Known<'m> {
     message: &'m ReceivedMessage,
     body: Value,
+    /// The JSON in attributes, by their names: each is read once, however many places are in it.
+    in_attributes: RefCell<BTreeMap<&'static str, Value>>,
 }
 
 impl Shape {
@@ -132,8 +137,10 @@ impl Known<'_> {
         match place {
             Place::Attribute(name) => self.message.attributes.get(name)?.text().map(str::to_owned),
             Place::InAttribute(attribute, name) => {
-                let object: Value =
-                    serde_json::from_str(self.message.attributes.get(attribute)?.text()?).ok()?;
+                let text = self.message.attributes.get(attribute)?.text()?;
+                let mut read = self.in_attributes.borrow_mut();
+                let object =
+                    read.entry(attribute).or_insert_with(|| serde_json::from_str(text).unwrap_or_default());
                 written(object.get(name)?)
             }
             Place::Body(names) => written(self.member(names)?),
