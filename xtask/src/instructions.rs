@@ -1,4 +1,4 @@
-//! The cost of a retry, and of the worst messages that we know, in instructions counted by callgrind. Unlike time they are
+//! The cost of a retry, and of the worst inputs that we know for each reader, in instructions counted by callgrind. Unlike time they are
 //! the same in every run, so a limit can be a test.
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::tools::{Failure, output, side_by_side};
 /// One retry of a message of 1 KiB, from the received record to the message that is sent again: 68,400 with rustc 1.95.0,
 /// and 10 %.
 const RETRY_MAX: u64 = 75_200;
-/// One hostile message: what a core at 3 GHz that does two and a half instructions a cycle does in 133 ms. A message that
+/// One hostile message, answer or event: what a core at 3 GHz that does two and a half instructions a cycle does in 133 ms. A message that
 /// takes a second takes a small function seven, and the other nine of its batch are received again.
 const HOSTILE_MAX: u64 = 1_000_000_000;
 /// The counted function is the one of the program `costs` with this in its name, with all that it calls.
@@ -25,7 +25,7 @@ pub(crate) fn tools() -> Result<(), Failure> {
     version.map(drop).map_err(|_| Failure("install Valgrind (the command `valgrind`)".to_owned()))
 }
 
-/// Counts, prints and compares; for hostile messages with the time on this machine.
+/// Counts, prints and compares; for hostile inputs with the time on this machine.
 ///
 /// # Errors
 /// Something costs more than its limit.

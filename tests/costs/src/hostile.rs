@@ -1,5 +1,10 @@
-//! Hostile messages: the most expensive known 1 MiB for each reader of messages. xtask/src/instructions.rs
-//! limits their costs.
+//! Hostile inputs: the most expensive known one for each reader of what strangers wrote. xtask/src/instructions.rs limits
+//! their costs.
+
+mod answers;
+mod dead_letters;
+mod messages;
+mod shapes;
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -20,29 +25,20 @@ const MESSAGE_BYTES: usize = 1 << 20;
 const CHECKED_VALUES: usize = 99_000;
 const HEAD: &str = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":"#;
 
-/// A hostile message with its reader.
+/// A hostile input with its reader.
 pub struct Case {
-    /// The hostile part of the message.
+    /// The reader, and the hostile part of its input if there is only one.
     pub message: String,
-    /// The schema of its data, and the place within the data; empty for our own readers.
+    /// The place of the hostile part, or its shape; may be empty.
     pub place: String,
-    make: Box<dyn Fn() -> Message>,
+    make: Box<dyn Fn() -> Reading>,
 }
 
-/// The input of a reader.
-pub enum Message {
-    /// With a schema for `data`.
-    Body(Box<MessageSchema>, String),
-    /// Our own attribute from an untrusted sender.
-    Attributes(Attributes),
-    /// Lambda's record of a failed invocation.
-    Invocation(String),
-    /// Attributes of a message that becomes a final record.
-    Annotate(Attributes),
-}
+/// One reading of an input that is already made.
+pub struct Reading(Box<dyn Fn()>);
 
 impl Case {
-    fn new(message: &str, make: impl Fn() -> Message + 'static) -> Self {
+    fn new(message: &str, make: impl Fn() -> Reading + 'static) -> Self {
         Self { message: message.to_owned(), place: String::new(), make: Box::new(make) }
     }
 
@@ -52,10 +48,13 @@ impl Case {
             let schema = DataSchema::new(place.schema_text())
                 .unwrap_or_else(|error| panic!("{}: {error}", place.schema));
             let data = place.data.replacen('$', &value(), 1);
-            Message::body(MessageSchema::new(Some(schema)), format!("{HEAD}{data}}}"))
+            Reading::of_body(MessageSchema::new(Some(schema)), format!("{HEAD}{data}}}"))
         };
-        let place = format!("{}: {}", place.schema, place.data);
-        Self { message: message.to_owned(), place, make: Box::new(make) }
+        Self::new(message, make).in_place(format!("{}: {}", place.schema, place.data))
+    }
+
+    fn in_place(self, place: String) -> Self {
+        Self { place, ..self }
     }
 
     /// The name by which it is counted.
@@ -67,40 +66,45 @@ impl Case {
         }
     }
 
-    pub fn message(&self) -> Message {
+    pub fn reading(&self) -> Reading {
         (self.make)()
     }
 }
 
-impl Message {
-    fn body(schema: MessageSchema, body: String) -> Self {
+impl Reading {
+    /// `read` is the whole work on this input.
+    fn new<I: 'static, O>(input: I, read: impl Fn(&I) -> O + 'static) -> Self {
+        Self(Box::new(move || drop(black_box(read(black_box(&input))))))
+    }
+
+    fn of_body(schema: MessageSchema, body: String) -> Self {
         assert!(body.len() <= MESSAGE_BYTES, "{} bytes", body.len());
-        Self::Body(Box::new(schema), body)
+        Self::new((schema, body), |(schema, body)| drop(black_box(schema.parse(body))))
     }
 
     /// A message whose `metadata` has these members and an id.
     fn with_metadata(members: &str) -> Self {
         let id = r#""message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
-        Self::body(MessageSchema::default(), format!(r#"{{"metadata":{{{id},{members}}},"data":{{}}}}"#))
+        Self::of_body(MessageSchema::default(), format!(r#"{{"metadata":{{{id},{members}}},"data":{{}}}}"#))
     }
 
-    /// Reads it once, as a function does.
+    fn annotating(attributes: Attributes, annotation: Annotation) -> Self {
+        Self::new((attributes, annotation), |(attributes, annotation)| annotate(attributes, 0, annotation))
+    }
+
+    /// Reads it once, as a program does.
     pub fn read(&self) {
-        match self {
-            Self::Body(schema, body) => drop(black_box(schema.parse(black_box(body)))),
-            Self::Attributes(attributes) => {
-                drop(black_box(producers_attributes(black_box(attributes.clone()))))
-            }
-            Self::Invocation(body) => drop(black_box(FailedInvocation::parse(black_box(body)))),
-            Self::Annotate(attributes) => drop(black_box(annotate(black_box(attributes), 0, &annotation()))),
-        }
+        (self.0)();
     }
 }
 
-/// All cases; those with the same message follow each other.
+/// All cases; those with the same reader follow each other.
 pub fn cases() -> Vec<Case> {
     let mut cases = by_published_schemas();
     cases.extend(of_our_readers());
+    cases.extend(messages::cases());
+    cases.extend(dead_letters::cases());
+    cases.extend(answers::cases());
     cases
 }
 
@@ -157,33 +161,36 @@ fn values() -> Vec<(&'static str, MakeValue)> {
 fn of_our_readers() -> Vec<Case> {
     let named = |index: usize| format!(r#""{index:x}":0"#);
     vec![
-        Case::new("envelope, members of metadata", move || Message::with_metadata(&filled(named))),
+        Case::new("envelope, members of metadata", move || Reading::with_metadata(&filled(named))),
         Case::new("envelope, brackets and backslashes", || {
-            Message::with_metadata(&format!(r#""x":{}"#, text(r#"\\\"[{"#)))
+            Reading::with_metadata(&format!(r#""x":{}"#, text(r#"\\\"[{"#)))
         }),
         Case::new("metadata, past failures", || {
             let failures = filled(|_| r#"{"attempt":1e-9999}"#.to_owned());
-            Message::with_metadata(&format!(r#""retry_history":[{failures}]"#))
+            Reading::with_metadata(&format!(r#""retry_history":[{failures}]"#))
         }),
         Case::new("value, a name that the JSON library keeps for itself", || {
             let schema = DataSchema::new("{}").expect("this one allows everything");
             let zeros = "0,".repeat(CHECKED_VALUES);
             let value = format!(r#"{}{zeros}"\u0024"{}"#, "[".repeat(120), "]".repeat(120));
-            Message::body(MessageSchema::new(Some(schema)), format!(r#"{HEAD}{{"v":{value}}}}}"#))
+            Reading::of_body(MessageSchema::new(Some(schema)), format!(r#"{HEAD}{{"v":{value}}}}}"#))
         }),
         Case::new("Failure, folded attributes", || {
             let folded = filled(|index| format!(r#""{index}":{{"data_type":"String","text":"x"}}"#));
             let document =
                 format!(r#"{{"verdict":"RETRY_ATTEMPT_EXCEEDED","folded_attributes":{{{folded}}}}}"#);
-            Message::Attributes(Attributes::from([(FAILURE.to_owned(), Attribute::string(document))]))
+            let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(document))]);
+            Reading::new(attributes, |attributes| producers_attributes(attributes.clone()))
         }),
         Case::new("destination record, members of the context", move || {
             let context = filled(named);
-            Message::Invocation(format!(r#"{{"requestContext":{{{context}}},"requestPayload":0}}"#))
+            let record = format!(r#"{{"requestContext":{{{context}}},"requestPayload":0}}"#);
+            Reading::new(record, |record| drop(black_box(FailedInvocation::parse(record))))
         }),
         Case::new("final record, ten attributes of quotes", || {
             let quotes = || Attribute::string("\"".repeat(100_000));
-            Message::Annotate((0..10).map(|index| (format!("a{index}"), quotes())).collect())
+            let attributes = (0..10).map(|index| (format!("a{index}"), quotes())).collect();
+            Reading::annotating(attributes, annotation())
         }),
     ]
 }
@@ -214,10 +221,14 @@ fn annotation() -> Annotation {
 
 /// As many of them as fit into a message.
 fn filled(part: impl Fn(usize) -> String) -> String {
+    filled_up_to(MESSAGE_BYTES - 500, part)
+}
+
+fn filled_up_to(bytes: usize, part: impl Fn(usize) -> String) -> String {
     let mut filled = String::new();
     for index in 0.. {
         let part = part(index);
-        if filled.len() + part.len() + 500 > MESSAGE_BYTES {
+        if filled.len() + part.len() > bytes {
             break;
         }
         let comma = if index > 0 { "," } else { "" };

@@ -1,10 +1,10 @@
 //! `costs`: the instructions that one message takes in the core, from its received body to the re-sent body.
 //!
 //! - `costs retry` makes one retry, for callgrind to count the instructions within [`counted`], in `cargo xtask test`.
-//! - `costs hostile` reads each hostile message by each schema and prints the milliseconds of the worst; `costs hostile
+//! - `costs hostile` lets each reader read its hostile inputs and prints the milliseconds of the worst; `costs hostile
 //!   CASE` reads one, to be counted.
 //!
-//! It is built like the bundle, so it only depends on the core; only the benchmark uses Criterion.
+//! It is built like the bundle, so it does not depend on the AWS SDK; only the benchmark uses Criterion.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -43,16 +43,16 @@ fn counted(workload: &Workload, record: ReceivedMessage) {
     drop(black_box(workload.resend(record)));
 }
 
-/// Prints each hostile message with the schema and the place that take longest, and the best time of some runs.
+/// Prints each reader with the input that takes longest, and the best time of some runs.
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures time and prints it")]
 fn time_hostile() -> ExitCode {
     let cases = hostile::cases();
-    for same_message in cases.chunk_by(|one, next| one.message == next.message) {
-        let timed = same_message.iter().map(|case| {
-            let message = case.message();
+    for same_reader in cases.chunk_by(|one, next| one.message == next.message) {
+        let timed = same_reader.iter().map(|case| {
+            let reading = case.reading();
             let runs = (0..3).map(|_| {
                 let start = Instant::now();
-                message.read();
+                reading.read();
                 start.elapsed().as_secs_f64() * 1e3
             });
             (runs.fold(f64::INFINITY, f64::min), case.name())
@@ -69,12 +69,12 @@ fn count_hostile(name: &str) -> ExitCode {
         eprintln!("no hostile case is named {name}");
         return ExitCode::from(2);
     };
-    counted_hostile(&case.message());
+    counted_hostile(&case.reading());
     ExitCode::SUCCESS
 }
 
 /// A separate function for callgrind, like [`counted`].
 #[inline(never)]
-fn counted_hostile(message: &hostile::Message) {
-    message.read();
+fn counted_hostile(reading: &hostile::Reading) {
+    reading.read();
 }

@@ -1,0 +1,33 @@
+//! The decoders of `crates/aws`, compiled without the rest of the crate: the AWS SDK reads none of these.
+#![expect(unreachable_pub, dead_code, reason = "public or used in its crate, not here")]
+
+#[path = "../../../crates/aws/src/received.rs"]
+pub(crate) mod received;
+
+#[path = "../../../crates/aws/src/lambda/event.rs"]
+pub(crate) mod lambda;
+
+#[path = "../../../crates/aws/src/targets/retry_after.rs"]
+mod retry_after;
+
+#[path = "../../../crates/aws/src/targets/own_function/exception.rs"]
+mod exception;
+
+#[path = "../../../crates/aws/src/targets/own_function/answer.rs"]
+mod answer;
+
+use std::time::Duration;
+
+pub(crate) use answer::Answer;
+use redeliver_core::handler::HandlerError;
+use redeliver_core::message::Timestamp;
+
+/// The delay that a target's `Retry-After` asks for.
+pub(crate) fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
+    retry_after::parse(value, now)
+}
+
+/// The outcomes of a batch's records by the answer of a user's own function.
+pub(crate) fn outcomes(answer: &Answer, ids: &[&str]) -> Vec<Result<(), HandlerError>> {
+    answer::outcomes(answer, ids)
+}

@@ -1,0 +1,136 @@
+//! What the functions read of answers: those of targets, and Lambda's events, which hold ten messages.
+
+use bytes::Bytes;
+use redeliver_core::decide::call_outcome;
+use redeliver_core::failure::LastError;
+use redeliver_core::handler::{ErrorType, HandlerError};
+use redeliver_core::policy::Policy;
+
+use super::messages::now;
+use super::shapes::{SHAPES, document};
+use super::{Case, Reading, filled_up_to};
+use crate::aws::{Answer, lambda, outcomes, retry_after};
+
+/// The largest answer of a function, and the largest event ("Lambda quotas").
+const ANSWER_BYTES: usize = 6_291_556;
+/// The largest head of a response that the HTTP client reads.
+const HEAD_BYTES: usize = 400 << 10;
+const IDS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
+/// The most messages of a batch ("Configuring scaling behavior for SQS event source mappings", AWS Lambda Developer Guide).
+const RECORDS_MAX: usize = 10_000;
+
+type MakeAnswer = fn(Vec<u8>) -> Answer;
+
+/// An answer of a user's own function: hostile members take the place of `$`.
+const ANSWERS: [(&str, &str, MakeAnswer); 6] = [
+    ("answer, of a function", "{$}", response),
+    (
+        "answer, errors of records",
+        r#"{"batchItemFailures":[{"itemIdentifier":"0","error":{"type":"E",$}}]}"#,
+        response,
+    ),
+    ("answer, an outcome", r#"{"redeliver":{"outcome":"transient",$}}"#, response),
+    ("exception", r#"{"errorType":"E","errorMessage":"m",$}"#, error),
+    (
+        "exception, causes",
+        r#"{"errorType":"TargetInvocationException","cause":{"errorType":"TargetInvocationException","cause":{"errorType":"TargetInvocationException","cause":{"cause":{"cause":{"cause":{$}}}}}}}"#,
+        error,
+    ),
+    ("exception, a stack trace", r#"{"errorType":"E","stackTrace":[{$}]}"#, error),
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let answers = ANSWERS.iter().flat_map(|(reader, template, answer)| {
+        SHAPES.iter().map(|(shape, members)| {
+            let make = || of_answer(answer(document(template, *members, ANSWER_BYTES).into()));
+            Case::new(reader, make).in_place((*shape).to_owned())
+        })
+    });
+    answers.chain(of_lists()).collect()
+}
+
+fn of_lists() -> Vec<Case> {
+    let list = |name: &str, template: &'static str, answer: MakeAnswer, item: &'static str| {
+        Case::new(name, move || {
+            let items = filled_up_to(ANSWER_BYTES - template.len(), |_| item.to_owned());
+            of_answer(answer(template.replacen('$', &items, 1).into()))
+        })
+    };
+    let batch_item_failures = r#"{"batchItemFailures":[$]}"#;
+    let name = |reader: &str, part: &'static str, glob: &'static str| {
+        Case::new(reader, move || {
+            let policy =
+                format!(r#"{{"non_retryable":["{glob}"],"circuit_breaker":{{"opens_on":["{glob}"]}}}}"#);
+            let policy = Policy::from_json(&policy).expect("a policy");
+            let name = ErrorType::FromTarget(part.repeat(ANSWER_BYTES / part.len()));
+            Reading::new((policy, HandlerError::transient(name, "")), |(policy, error)| {
+                (call_outcome(policy, error), LastError::of(error))
+            })
+        })
+    };
+    vec![
+        list("answer, names of records", batch_item_failures, response, r#"{"itemIdentifier":"0"}"#),
+        list("answer, names of strangers", batch_item_failures, response, r#"{"itemIdentifier":"x"}"#),
+        list("exception, frames", r#"{"errorType":"E","stackTrace":[$]}"#, error, r#""""#),
+        list(
+            "exception, frames of Go",
+            r#"{"errorType":"E","stackTrace":[$]}"#,
+            error,
+            r#"{"path":"runtime/p","line":1,"label":"panic"}"#,
+        ),
+        Case::new("exception, tracebacks of Python", || {
+            let chained = r"\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n";
+            let message = chained.repeat(ANSWER_BYTES / chained.len() - 2);
+            let exception = format!(r#"{{"errorType":"BatchProcessingError","errorMessage":"{message}"}}"#);
+            of_answer(error(exception.into()))
+        }),
+        Case::new("exception, eight carriers and three causes", || {
+            let carrier = r#"{"errorType":"TargetInvocationException","cause":"#;
+            let causes = r#"{"cause":"#.repeat(3);
+            let zeros = "0,".repeat((255 << 10) / 2 - 400);
+            let ends = "}".repeat(8 + 3);
+            of_answer(error(format!("{}{causes}[{zeros}0]{ends}", carrier.repeat(8)).into()))
+        }),
+        Case::new("exception, a name of Java", || {
+            let name = "a.".repeat(ANSWER_BYTES / 2 - 100);
+            let exception =
+                format!(r#"{{"errorType":"java.lang.RuntimeException","errorMessage":"{name}A: b"}}"#);
+            of_answer(error(exception.into()))
+        }),
+        name("name of an error, and a glob", "Erro", "*Error*Error*Error*Timeout"),
+        name(
+            "name of an error, and a glob of one letter",
+            "a",
+            "*aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
+        ),
+        Case::new("Retry-After, digits", || {
+            Reading::new("9".repeat(HEAD_BYTES), |value| retry_after(value, now()))
+        }),
+        Case::new("Retry-After, white space", || {
+            Reading::new(" ".repeat(HEAD_BYTES) + "x", |value| retry_after(value, now()))
+        }),
+        Case::new("event, records that cannot be read", || {
+            let body = "x".repeat(ANSWER_BYTES / RECORDS_MAX - 50);
+            let record = format!(r#"{{"messageId":"0","body":"{body}"}}"#);
+            let records = filled_up_to(ANSWER_BYTES - 20, |_| record.clone());
+            Reading::new(format!(r#"{{"Records":[{records}]}}"#), |event| lambda::records(event))
+        }),
+    ]
+}
+
+fn response(body: Vec<u8>) -> Answer {
+    Answer::Response(Bytes::from(body))
+}
+
+fn error(body: Vec<u8>) -> Answer {
+    Answer::Error(Bytes::from(body))
+}
+
+/// To a batch; an exception is unwrapped only if it is about one record.
+fn of_answer(answer: Answer) -> Reading {
+    Reading::new(answer, |answer| match answer {
+        Answer::Error(_) => outcomes(answer, &IDS[..1]),
+        _ => outcomes(answer, &IDS),
+    })
+}

@@ -1,0 +1,115 @@
+//! What the command line reads of a dead letter, its own or anybody's.
+
+use redeliver_core::message::{Attribute, Attributes};
+use redeliver_dead_letters::edit::splice;
+use redeliver_dead_letters::{DeadLetterRecord, read_lossy};
+use serde_json::Value;
+
+use super::messages::received;
+use super::shapes::{Members, SHAPES, document};
+use super::{Case, MESSAGE_BYTES, Reading, filled};
+
+/// Room for the names and types of attributes.
+const BYTES: usize = MESSAGE_BYTES - 1000;
+
+/// A writer of dead letters, and the body that it writes: hostile members take the place of `$`.
+const BODIES: [(&str, &str); 8] = [
+    (
+        "dead letter, of redeliver",
+        r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01",$},"data":{}}"#,
+    ),
+    (
+        "dead letter, of a subscriber",
+        r#"{"busArn":"a","subscriberArn":"b","errorCode":"c","errorMessage":"d","failedMessages":[],$}"#,
+    ),
+    (
+        "dead letter, of Kafka",
+        r#"{"requestContext":{"functionArn":"f","condition":"RetriesExhausted"},"KafkaBatchInfo":{"batchSize":1,"recordsInfo":{},$}}"#,
+    ),
+    (
+        "dead letter, of an event source",
+        r#"{"requestContext":{"functionArn":"f","condition":"RetriesExhausted"},"responsePayload":{$},"aBatchInfo":0}"#,
+    ),
+    ("dead letter, of a topic", r#"{"Type":"Notification","TopicArn":"arn:","MessageId":"","Message":{$}}"#),
+    (
+        "dead letter, of every framework",
+        r#"{"Headers":{"NServiceBus.ExceptionInfo.ExceptionType":{$},"rbs2-error-details":0},"headers":{"MT-Fault-ExceptionType":0,"task":0},"properties":0,"body":0,"actor_name":0,"queue_name":0,"message_id":0,"job_class":0,"job_id":0,"class":0,"jid":0,"jobtype":0,"payload":{},"exception":0,"displayName":0,"uuid":0,"data":0}"#,
+    ),
+    ("dead letter, of Rebus", r#"{"Headers":{"rbs2-error-details":"a\nb","rbs2-source-queue":"q",$}}"#),
+    ("dead letter, of nobody", r#"{"requestContext":0,"TopicArn":0,"subscriberArn":0,"TARGET":{$}}"#),
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let of_bodies = BODIES.iter().flat_map(|(writer, template)| {
+        in_shapes(writer, |members| of_record(&document(template, members, BYTES), Attributes::new()))
+    });
+    let in_attribute = in_shapes("dead letter, of NServiceBus in an attribute", |members| {
+        let headers = document(r#"{"NServiceBus.ExceptionInfo.ExceptionType":"E",$}"#, members, BYTES);
+        let name = "NServiceBus.AmazonSQS.Headers".to_owned();
+        of_record("{}", Attributes::from([(name, Attribute::string(headers))]))
+    });
+    let edited = in_shapes("edit, a member of the innermost object", |members| {
+        let body = document(r#"{"n":{$}}"#, members, BYTES);
+        let before = read_lossy(&body).unwrap_or_default();
+        let mut after = before.clone();
+        edit_innermost(&mut after);
+        Reading::new((body, before, after), |(body, before, after)| splice(body, before, after))
+    });
+    of_bodies.chain(in_attribute).chain(edited).chain(of_others()).collect()
+}
+
+fn of_others() -> Vec<Case> {
+    vec![
+        Case::new("dead letter, events of a subscriber", || {
+            let failed = filled(|_| r#"{"eventId":"","timestamp":"2026-01-01T00:00:00Z"}"#.to_owned());
+            let head = r#""busArn":"a","subscriberArn":"b","errorCode":"c""#;
+            of_record(&format!(r#"{{{head},"failedMessages":[{failed}]}}"#), Attributes::new())
+        }),
+        Case::new("dead letter, partitions of Kafka", || {
+            let context = r#""requestContext":{"functionArn":"f","condition":"RetriesExhausted"}"#;
+            let partitions = filled(|index| format!(r#""{index:x}":{{}}"#));
+            let partitions = &partitions[..partitions.len().min(BYTES)];
+            let partitions = partitions.rsplit_once(',').map_or("", |(whole, _)| whole);
+            let info = format!(r#""KafkaBatchInfo":{{"batchSize":1,"recordsInfo":{{{partitions}}}}}"#);
+            of_record(&format!("{{{context},{info}}}"), Attributes::new())
+        }),
+        Case::new("dead letter, a text in base64", || {
+            of_record(&format!("eyJ{}", "A".repeat(BYTES / 4 * 4 - 3)), Attributes::new())
+        }),
+        Case::new("dead letter, an error with places", || {
+            let code = Attribute::string("NON_RETRYABLE_ERROR".to_owned());
+            let details = Attribute::string("E: x (at a.b:1:\", line :line ".repeat(BYTES / 29));
+            let attributes = [("ErrorType", code), ("ErrorDetails", details)];
+            of_record("", attributes.map(|(name, value)| (name.to_owned(), value)).into())
+        }),
+        Case::new("dead letter, lone surrogates", || {
+            Reading::new(format!("\"{}\"", r"\ud800".repeat(BYTES / 6)), |text| read_lossy(text))
+        }),
+    ]
+}
+
+fn in_shapes(reader: &str, reading: impl Fn(Members) -> Reading + Clone + 'static) -> Vec<Case> {
+    let case = |(shape, members): &(&str, Members)| {
+        let (reading, members) = (reading.clone(), *members);
+        Case::new(reader, move || reading(members)).in_place((*shape).to_owned())
+    };
+    SHAPES.iter().map(case).collect()
+}
+
+/// All that `audit` shows and filters by.
+fn of_record(body: &str, attributes: Attributes) -> Reading {
+    Reading::new(received(body, attributes), |message| {
+        let record = DeadLetterRecord::new(message.clone());
+        (record.headline(), record.document(), record.trace_context(), record.death(), record.is_of_others())
+    })
+}
+
+fn edit_innermost(value: &mut Value) {
+    let mut at = value;
+    while at.get("n").is_some_and(Value::is_object) {
+        at = &mut at["n"];
+    }
+    if let Value::Object(members) = at {
+        members.insert("edited".to_owned(), true.into());
+    }
+}
