@@ -69,6 +69,11 @@ fn of_lists() -> Vec<Case> {
             })
         })
     };
+    let header = |name: &str, part: &'static str| {
+        Case::new(name, move || {
+            Reading::new(part.repeat(HEAD_BYTES / part.len()) + "1", |value| retry_after(value, now()))
+        })
+    };
     vec![
         list("answer, names of records", batch_item_failures, response, r#"{"itemIdentifier":"0"}"#),
         list("answer, names of strangers", batch_item_failures, response, r#"{"itemIdentifier":"x"}"#),
@@ -104,12 +109,11 @@ fn of_lists() -> Vec<Case> {
             "a",
             "*aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
         ),
-        Case::new("Retry-After, digits", || {
-            Reading::new("9".repeat(HEAD_BYTES), |value| retry_after(value, now()))
-        }),
-        Case::new("Retry-After, white space", || {
-            Reading::new(" ".repeat(HEAD_BYTES) + "x", |value| retry_after(value, now()))
-        }),
+        header("Retry-After, digits", "9"),
+        header("Retry-After, numbers", "1.5s,"),
+        header("Retry-After, white space", " "),
+        header("Retry-After, quotes", "\""),
+        header("Retry-After, comments of a date", "("),
         Case::new("event, records that cannot be read", || {
             let body = "x".repeat(ANSWER_BYTES / RECORDS_MAX - 50);
             let record = format!(r#"{{"messageId":"0","body":"{body}"}}"#);
