@@ -19,6 +19,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Fault};
 use redeliver_core::trace::{CallSpan, SpanKind, TraceContext, XRAY_TRACE_ID};
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 use super::drain::settle_connections;
 use super::lambda_client::{LambdaClient, region_of};
@@ -86,7 +87,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
             .payload(Blob::new(payload(message).as_bytes()))
             .set_client_context(client_context(message).map(|context| STANDARD.encode(context)))
             .set_tenant_id(tenant_id.map(str::to_owned))
-            .set_durable_execution_name(self.modes.durable.then(|| execution_name(message)))
+            .set_durable_execution_name(self.modes.durable.then(|| execution_name(message, &self.arn)))
             .customize()
             .mutate_request(move |request| {
                 if let Some(trace) = &trace {
@@ -148,13 +149,15 @@ fn tenant_id(group: Option<&str>) -> Result<&str, HandlerError> {
     }
 }
 
-/// The name of the execution: the same for all copies of an attempt, at most 53 of the 64 characters that Lambda
+/// The name of the execution: the same for all copies of an attempt, at most 62 of the 64 characters that Lambda
 /// allows. Each attempt, and each call after a hold, has a name of its own, because Lambda answers the name of a failed
-/// execution with the old result ("Idempotency", AWS Lambda Developer Guide).
-fn execution_name(message: &Message<'_>) -> String {
+/// execution with the old result. So has each function that gets a copy of an event: names are unique in the account and
+/// Region ("Idempotency", AWS Lambda Developer Guide).
+fn execution_name(message: &Message<'_>, arn: &str) -> String {
     let Message { message_id, redrive_generation, retry_attempt, held_seconds, .. } = message;
     let hold = if *held_seconds > 0 { format!("-{held_seconds}") } else { String::new() };
-    format!("{message_id}-{redrive_generation}-{retry_attempt}{hold}")
+    let hash: String = Sha256::digest(arn).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{message_id}-{redrive_generation}-{retry_attempt}{hold}-{hash}")
 }
 
 /// The payload, which must be JSON: any other body becomes a JSON string.

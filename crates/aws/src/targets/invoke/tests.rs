@@ -395,10 +395,10 @@ async fn the_copies_of_an_attempt_are_one_execution_and_a_retry_is_another_one()
     let most = Message { redrive_generation: 100, retry_attempt: 1000, ..message("{}") };
     let longest = Message { held_seconds: HELD_SECONDS_MAX, ..most };
     for (message, name) in [
-        (message("{}"), "6ba7b810-9dad-11d1-80b4-00c04fd430c8-0-0"),
-        (once_held, "6ba7b810-9dad-11d1-80b4-00c04fd430c8-0-2-2"),
-        (most, "6ba7b810-9dad-11d1-80b4-00c04fd430c8-100-1000"),
-        (longest, "6ba7b810-9dad-11d1-80b4-00c04fd430c8-100-1000-1210500"),
+        (message("{}"), "6ba7b810-9dad-11d1-80b4-00c04fd430c8-0-0-8619e271"),
+        (once_held, "6ba7b810-9dad-11d1-80b4-00c04fd430c8-0-2-2-8619e271"),
+        (most, "6ba7b810-9dad-11d1-80b4-00c04fd430c8-100-1000-8619e271"),
+        (longest, "6ba7b810-9dad-11d1-80b4-00c04fd430c8-100-1000-1210500-8619e271"),
     ] {
         let server = Loopback::start([Answer::new(200, &[], "null")]).await;
         assert_eq!(call_with(&server, DURABLE, None, &message).await, Ok(()));
@@ -407,6 +407,17 @@ async fn the_copies_of_an_attempt_are_one_execution_and_a_retry_is_another_one()
     let server = Loopback::start([Answer::new(200, &[], "null")]).await;
     assert_eq!(call(&server, LONG, "{}").await, Ok(()));
     assert!(server.request().header("x-amz-durable-execution-name").is_empty());
+}
+
+/// Names are unique in the account and Region: under one name the second function of an event would never run.
+#[test]
+fn the_copies_of_an_event_for_two_functions_are_two_executions() {
+    let green = ARN.replace(":live", ":green");
+    let names = [ARN, &green].map(|arn| execution_name(&message("{}"), arn));
+    assert_eq!(
+        names,
+        ["8619e271", "0fc66a90"].map(|hash| format!("6ba7b810-9dad-11d1-80b4-00c04fd430c8-0-0-{hash}"))
+    );
 }
 
 /// The next attempt has another name, so the message must spend one: an outage would not.
