@@ -430,7 +430,7 @@ async function leavesInTime() {
   const letters = `${base}/0/letters`;
   await page.goto(letters);
   await page.route(`${base}/0/plans`, async (route) => {
-    const isLooking = async () => (await (await page.request.get(letters)).text()).includes('data-live');
+    const isLooking = async () => (await (await page.request.get(letters)).text()).includes('letters/live');
     while (await isLooking()) await page.waitForTimeout(100);
     // The page is told within a second.
     await page.waitForTimeout(2_000);

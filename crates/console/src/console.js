@@ -131,7 +131,8 @@ for (const part of document.querySelectorAll("[data-live]")) {
     });
     source.addEventListener("over", () => {
       source.close();
-      if (Date.now() < leavesUntil) setTimeout(follow, LEAVING_MS);
+      // What was typed stays: the page is loaded again by a click.
+      if (typed || Date.now() < leavesUntil) setTimeout(follow, LEAVING_MS);
       else location.reload();
     });
     source.addEventListener("error", () => {

@@ -8,6 +8,8 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{Html, IntoResponse};
 use maud::{Markup, html};
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::redrive::{Edit, Plan};
 use redeliver_operator::Failure;
@@ -60,6 +62,14 @@ impl AtDeployment {
     /// The address of one of its pages.
     pub(crate) fn path(&self, page: &str) -> String {
         format!("{}{}/{page}", self.site.guard.base(), self.number)
+    }
+
+    /// Asks for the queues' counts while a page is open, and looks at the dead letters again with `--look-every`.
+    pub(crate) fn keep_up(&self) {
+        self.status.keep_asking(&self.queues, &self.connection, &self.from);
+        if let (Some(every), Some(count)) = (self.site.look_every, self.status.messages_in(&self.from)) {
+            self.reading.begin_if_due((&self.source, self.period), every, count, SystemClock.now());
+        }
     }
 
     /// A redrive of its messages, with an edit.

@@ -24,6 +24,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use redeliver_operator::archive::PeriodArgs;
@@ -34,7 +35,7 @@ use redeliver_operator::status::containers::{Containers, MetricsUrl};
 use redeliver_operator::terminal::output::Output;
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::terminal::units::number;
+use redeliver_operator::terminal::units::{number, seconds};
 use redeliver_operator::trace_url::TraceUrlArgs;
 use redeliver_operator::{ExitCode, Failure, Interrupted, UsageError, http_server};
 use sha2::{Digest as _, Sha256};
@@ -99,6 +100,11 @@ pub struct Arguments {
     /// on.
     #[arg(long, value_name = "URL", conflicts_with_all = ["file", "fleet"])]
     metrics: Vec<MetricsUrl>,
+    /// Look at the dead letters again while a page is open, this often at most and only if their number has changed
+    ///
+    /// Each look receives every message once. Without it, each look needs a click.
+    #[arg(long, value_name = "SPAN", value_parser = seconds(60..=86_400), conflicts_with = "file")]
+    look_every: Option<Duration>,
     /// Show everything and change nothing
     #[arg(long)]
     read_only: bool,
@@ -223,6 +229,7 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
         schema,
         traces: arguments.traces.clone(),
         max_generation: arguments.max_generation,
+        look_every: arguments.look_every,
         fleet: arguments.fleet.then(Arc::default),
         connection: arguments.connection.clone(),
         switching: Mutex::default(),

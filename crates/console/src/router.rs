@@ -45,6 +45,7 @@ pub(crate) fn router(site: Arc<Site>) -> Router {
         .route(&at("{deployment}/live"), get(status_live))
         .route(&at("{deployment}/letters"), get(list_dead_letters))
         .route(&at("{deployment}/letters/live"), get(reading_live))
+        .route(&at("{deployment}/letters/arrived"), get(arrived_live))
         .route(&at("{deployment}/look"), post(read_again))
         .route(&at("{deployment}/causes/{id}"), get(show_cause))
         .route(&at("{deployment}/causes/{id}/note"), post(note_cause))
@@ -179,14 +180,14 @@ async fn show_status(at: AtDeployment) -> Answer {
     if at.is_file() {
         return to(&at.path("letters"));
     }
-    at.status.keep_asking(&at.queues, &at.connection, &at.from);
+    at.keep_up();
     let body = html! { div id="live" data-live=(at.path("live")) { (status::part(&at)) } };
     at.page(Place::Now, "Now", &body)
 }
 
 async fn status_live(at: AtDeployment) -> Response {
     live(move || {
-        at.status.keep_asking(&at.queues, &at.connection, &at.from);
+        at.keep_up();
         Some(status::part(&at))
     })
 }
@@ -207,6 +208,15 @@ async fn reading_live(at: AtDeployment) -> Response {
         let progress = at.reading.progress()?;
         let is_first = at.reading.last_seen.seen().is_none();
         Some(dead_letters::under_way(progress, is_first, &at.reading.so_far()))
+    })
+}
+
+/// What has arrived since the look, until there is another look.
+async fn arrived_live(at: AtDeployment) -> Response {
+    live(move || {
+        at.keep_up();
+        let snapshot = at.reading.last_seen.seen().filter(|_| at.reading.progress().is_none())?;
+        Some(dead_letters::arrived(&snapshot, at.status.messages_in(&at.from)))
     })
 }
 
@@ -338,14 +348,14 @@ async fn restore_plan(at: AtDeployment, InPath(Id { id }): InPath<Id>) -> Answer
 
 async fn show_switches(at: AtDeployment) -> Answer {
     at.check_queue()?;
-    at.status.keep_asking(&at.queues, &at.connection, &at.from);
+    at.keep_up();
     at.page(Place::Pause, "Pause and resume", &pause::switches(&at))
 }
 
 /// Updates the page until there is something to see.
 async fn switches_live(at: AtDeployment) -> Response {
     live(move || {
-        at.status.keep_asking(&at.queues, &at.connection, &at.from);
+        at.keep_up();
         if at.status.last_seen.seen().is_some() { None } else { Some(status::waiting(&at)) }
     })
 }

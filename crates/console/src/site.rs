@@ -27,6 +27,8 @@ pub(crate) struct Site {
     pub(crate) schema: MessageSchema,
     pub(crate) traces: TraceUrlArgs,
     pub(crate) max_generation: u32,
+    /// The age at which a look at the dead letters is repeated while a page is open.
+    pub(crate) look_every: Option<Duration>,
     /// Every DLQ of the account, with `--fleet`.
     pub(crate) fleet: Option<FleetSeen>,
     /// The connection for the fleet.

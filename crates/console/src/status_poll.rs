@@ -100,6 +100,13 @@ impl StatusPoll {
         });
     }
 
+    /// The number of messages in a queue, as SQS counted them a moment ago.
+    pub(crate) fn messages_in(&self, queue_arn: &str) -> Option<u64> {
+        let seen = self.last_seen.seen()?;
+        let queue = seen.status.queues.iter().find(|queue| queue.arn == queue_arn)?;
+        queue.counts.visible.map(|_| queue.counts.messages())
+    }
+
     /// Asks the containers of `--metrics`, for the target's state and for the day what CloudWatch lacks.
     async fn with_containers(
         &self,

@@ -21,9 +21,13 @@ use serde_json::value::RawValue;
 use crate::Foreign;
 use crate::groups::written;
 use crate::headline::headline;
+use crate::surrogates::read_lossy;
 
 /// Shown as the error type of a message that has none: its writer is unknown, or there was no room for it.
 pub const UNANNOTATED: &str = "UNANNOTATED";
+
+/// The attribute, or member of `metadata`, that names the tenant.
+const TENANT: &str = "tenant";
 
 /// Compiled once: a DLQ may hold a hundred thousand messages.
 static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
@@ -135,6 +139,29 @@ impl DeadLetterRecord {
         let ours = ours.map(|ours| failed(ours).unwrap_or_else(|| ours.stage.as_str().to_owned()));
         let foreign = || self.foreign.as_ref().map(|foreign| foreign.source_name().to_owned());
         ours.or_else(foreign).filter(|name| !name.is_empty())
+    }
+
+    /// The value of an attribute or metadata member named `tenant`; without one, the message group, as for the circuit
+    /// breaker.
+    #[must_use]
+    pub fn tenant(&self) -> Option<String> {
+        let message = &self.message;
+        let by_attribute =
+            message.attributes.get(TENANT).and_then(|attribute| attribute.text()).map(str::to_owned);
+        // Most bodies have no such member, and are not parsed once more for it.
+        let by_metadata = || {
+            let body = message.body.contains("\"tenant\"").then_some(&message.body)?;
+            read_lossy(body).ok().and_then(|body| body["metadata"][TENANT].as_str().map(str::to_owned))
+        };
+        by_attribute.or_else(by_metadata).or_else(|| message.message_group_id.clone())
+    }
+
+    /// True if anybody who sees the record may see the attribute's value: the tenant, by which dead letters are counted,
+    /// and what redeliver has written. All others are masked like the body.
+    #[must_use]
+    pub fn is_open(&self, attribute: &str) -> bool {
+        let ours = [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS];
+        attribute == TENANT || self.dead_letter.is_some() && ours.contains(&attribute)
     }
 
     /// The places that an archive has left out: `/data/email, /data/name`, or `body`; empty if there are none.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use redeliver_aws::SystemClock;
 use redeliver_core::lock;
@@ -106,6 +107,25 @@ impl Reading {
         }
     }
 
+    /// Starts to read if the last reading is `every` old and the queue has another number of messages since, or if there
+    /// was no reading. After one that failed nothing starts by itself.
+    pub(crate) fn begin_if_due(
+        self: &Arc<Self>,
+        (source, period): (&DeadLetterSource, PeriodArgs),
+        every: Duration,
+        count: u64,
+        now: Timestamp,
+    ) {
+        let is_due = |seen: &Snapshot| {
+            let age = (now - seen.taken_at).to_std().unwrap_or_default();
+            age >= every && seen.count() != count
+        };
+        let seen = self.last_seen.seen();
+        if self.last_seen.failed().is_none() && seen.is_none_or(|seen| is_due(&seen)) {
+            self.begin(source, period);
+        }
+    }
+
     async fn look(&self, source: &DeadLetterSource, period: PeriodArgs) -> Result<Snapshot, Failure> {
         let OpenSource { dead_letters: queue, retention, .. } = source.open(period).await?;
         let taken_at = SystemClock.now();
@@ -166,7 +186,7 @@ impl Reading {
         });
         let new =
             before.new_among(&snapshot.groups).into_iter().map(|group| group.fingerprint.clone()).collect();
-        let last_look = before.last_reading();
+        let last_look = before.last_reading().filter(|_| !is_first);
         drop(known_before);
         known.remember(&snapshot.groups, snapshot.taken_at);
         known.write(&path)?;
@@ -219,6 +239,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_look_is_due_by_itself_when_it_is_old_and_the_queue_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dead-letters.jsonl");
+        let message = record("NON_RETRYABLE_ERROR", "no such user", 1);
+        redeliver_dead_letters::Archive::create(&path).unwrap().write([&message]).unwrap();
+        let queue = DeadLetterQueue::new(OneQueue::default(), Connection::at(None, None, None));
+        let source = DeadLetterSource { file: Some(path), queue };
+        let reading = Arc::new(Reading::new(folder.path().to_owned()));
+        let begins = |seconds, count| {
+            let before = reading.last_seen.seen();
+            let now =
+                before.as_ref().map_or(at(0), |seen| seen.taken_at + chrono::TimeDelta::seconds(seconds));
+            let every = Duration::from_secs(60);
+            reading.begin_if_due((&source, PeriodArgs::default()), every, count, now);
+            while reading.last_seen.is_running() {
+                std::thread::yield_now();
+            }
+            let after = reading.last_seen.seen();
+            after.map(|seen| Arc::as_ptr(&seen)) != before.map(|seen| Arc::as_ptr(&seen))
+        };
+        assert!(begins(0, 1), "there was no look yet");
+        assert!(!begins(59, 2), "it is not old yet");
+        assert!(!begins(60, 1), "the queue has not changed");
+        assert!(begins(60, 2));
+        reading.last_seen.tell(Err("access denied".into()));
+        assert!(!begins(60, 2), "the last one failed");
+    }
+
+    #[tokio::test]
     async fn ages_count_from_the_end_of_a_files_virtual_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dead-letters.jsonl");
@@ -249,11 +298,7 @@ mod tests {
             (causes.new.len(), causes.last_look)
         };
         let first = Reading::new(folder.path().to_owned());
-        assert_eq!(
-            new(&first, &looked(10, &["no such user"])),
-            (0, Some(at(10))),
-            "there was no reading before"
-        );
+        assert_eq!(new(&first, &looked(10, &["no such user"])), (0, None), "there was no reading before");
         assert_eq!(new(&first, &looked(20, &["no such user", "too slow"])), (1, Some(at(10))));
         let second = Reading::new(folder.path().to_owned());
         let both = ["no such user", "card refused"];

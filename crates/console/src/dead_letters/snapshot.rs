@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
 use redeliver_core::lock;
-use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::groups::{Group, GroupTable};
 use redeliver_dead_letters::redrive::DiedAgain;
 use redeliver_dead_letters::{
-    Choice, Coverage, DeadLetterRecord, Filter, KnownCauses, NotJudged, Note, Retention, read_lossy,
+    Choice, Coverage, DeadLetterRecord, Filter, KnownCauses, NotJudged, Note, Retention,
 };
 use redeliver_operator::Failure;
 use redeliver_operator::sentences::deleted_soon;
@@ -55,7 +55,7 @@ pub(crate) struct Snapshot {
 pub(crate) struct CauseHistory {
     /// Fingerprints that no reading before this console has seen.
     pub(crate) new: BTreeSet<String>,
-    /// The time of the last reading before this console.
+    /// The time of the last reading before this console, or else of its first one; `None` for that one itself.
     pub(crate) last_look: Option<Timestamp>,
     /// The first death of each cause, also if that message is gone.
     first: BTreeMap<String, Timestamp>,
@@ -148,7 +148,7 @@ impl SnapshotBuilder {
             headline: shortened(&record.headline(), HEADLINE_MAX),
             error_type: record.error_type.clone(),
             fingerprint: record.fingerprint.clone(),
-            tenant: tenant(&record.message).map(|tenant| shortened(&tenant, NAME_MAX)),
+            tenant: record.tenant().map(|tenant| shortened(&tenant, NAME_MAX)),
             function: record.function().map(|function| shortened(&function, NAME_MAX)),
             attempts: record.attempts(),
             receive_count: record.message.receive_count,
@@ -200,6 +200,11 @@ pub(crate) struct EndingSoon {
 impl Snapshot {
     pub(crate) fn record(&self, letter: &DeadLetter) -> Result<DeadLetterRecord, Failure> {
         Ok(DeadLetterRecord::new(self.spool.get(letter.place)?))
+    }
+
+    /// The number of messages that were in the queue, read or not.
+    pub(crate) fn count(&self) -> u64 {
+        self.coverage.seen.max(self.coverage.approximate)
     }
 
     /// Finds a dead letter by SQS's id.
@@ -360,19 +365,6 @@ fn choice(
         Some(filter) => Ok(filter.matches(&record.message.sqs_message_id, &record.document())?),
         None => Ok(Choice::Picked),
     }
-}
-
-/// The value of an attribute or metadata member named `tenant`; without one, the message group, as for the circuit
-/// breaker.
-fn tenant(message: &ReceivedMessage) -> Option<String> {
-    let by_attribute =
-        message.attributes.get("tenant").and_then(|attribute| attribute.text()).map(str::to_owned);
-    // Most bodies have no such member, and are not parsed once more for it.
-    let by_metadata = || {
-        let body = message.body.contains("\"tenant\"").then_some(&message.body)?;
-        read_lossy(body).ok().and_then(|body| body["metadata"]["tenant"].as_str().map(str::to_owned))
-    };
-    by_attribute.or_else(by_metadata).or_else(|| message.message_group_id.clone())
 }
 
 #[cfg(test)]

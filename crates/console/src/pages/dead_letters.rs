@@ -22,7 +22,7 @@ use crate::pages::facets::facets;
 use crate::pages::selected::{actions, active_filters, changed_since, filters};
 
 /// Messages a page.
-const ON_A_PAGE: usize = 100;
+const ON_A_PAGE: usize = 20;
 /// Causes that are shown.
 const CAUSES_MAX: usize = 200;
 /// Causes that are shown while the queue is read.
@@ -79,6 +79,12 @@ pub(crate) fn under_way(progress: ReadingProgress, is_first: bool, so_far: &[Gro
     }
 }
 
+/// How many messages the queue has more than at the look. `count` is SQS's.
+pub(crate) fn arrived(snapshot: &Snapshot, count: Option<u64>) -> Markup {
+    let arrived = count.unwrap_or(0).saturating_sub(snapshot.count());
+    html! { @if arrived > 0 { strong role="status" { (grouped(arrived)) " more since this look" } } }
+}
+
 fn look_again(at: &AtDeployment, selection: &Selection, words: &str) -> Markup {
     if at.site.guard.read_only {
         return Markup::default(); // it would be refused
@@ -112,6 +118,9 @@ fn found(
                 "Read " (moment(snapshot.taken_at)) ". "
                 @if !at.is_file() { (snapshot.price_of_a_look().unwrap_or_default()) }
             }
+            @if !at.is_file() {
+                div data-live=(at.path("letters/arrived")) { (arrived(snapshot, at.status.messages_in(&at.from))) }
+            }
         }
         @if let Some(sentence) = snapshot.deleted_soon() {
             p class="warning" { (sentence)
@@ -124,9 +133,9 @@ fn found(
         @if let Some(remark) = &snapshot.remark { p class="warning" { (remark) } }
         (active_filters(&page, selection))
         @if let Some(why) = not_judged_in_words(&not_judged) { p class="warning" { (why) "." } }
+        (filters(at, selection))
         @if selection.group.is_empty() { (cause_table(at, snapshot, selection, &causes)) }
         (facets(&page, selection, &selected))
-        (filters(at, selection))
         @if !selected.is_empty() {
             h2 { (counted(selected.len() as u64, "message")) }
             (actions(at, selection, selected.len()))
@@ -312,11 +321,11 @@ mod tests {
     #[test]
     fn a_part_that_is_not_there_is_told() {
         let asked = |page, selected| last_page(Paging { page }, selected).map_err(|error| error.to_string());
-        assert_eq!([asked(0, 0), asked(0, 100), asked(1, 101)], [Ok(0), Ok(0), Ok(1)]);
+        assert_eq!([asked(0, 0), asked(0, 20), asked(1, 21)], [Ok(0), Ok(0), Ok(1)]);
         let absent =
             |part: usize, parts: &str| Err(format!("There is no part {part} of this list: it has {parts}."));
-        assert_eq!(asked(1, 100), absent(2, "1 part"));
-        assert_eq!(asked(usize::MAX, 250), absent(usize::MAX, "3 parts"));
+        assert_eq!(asked(1, 20), absent(2, "1 part"));
+        assert_eq!(asked(usize::MAX, 50), absent(usize::MAX, "3 parts"));
     }
 
     #[test]

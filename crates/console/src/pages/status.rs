@@ -122,6 +122,7 @@ fn facts<'a>(
 fn reading(snapshot: &Snapshot, now: Timestamp) -> Reading {
     Reading {
         taken_at: snapshot.taken_at,
+        count: snapshot.count(),
         new_causes: snapshot.new_count(),
         last_look: snapshot.causes.last_look,
         deleted_soon: snapshot.ends_soon(now).map(|soon| (soon.count, (soon.first - now).num_seconds())),

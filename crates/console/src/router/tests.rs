@@ -55,6 +55,7 @@ async fn serving(deployment: Deployment, folder: &Path) -> SocketAddr {
         schema: MessageSchema::new(None),
         traces: TraceUrlArgs::default(),
         max_generation: 3,
+        look_every: None,
         fleet: None,
         connection,
         switching: Mutex::default(),
@@ -201,6 +202,7 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
         schema: MessageSchema::new(None),
         traces: TraceUrlArgs::default(),
         max_generation: 3,
+        look_every: None,
         fleet: None,
         connection: Connection::at(
             None,

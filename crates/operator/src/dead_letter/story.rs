@@ -176,7 +176,7 @@ fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
         @if shown.peek().is_some() {
             div class="scroll" tabindex="0" role="region" aria-label="Attributes" { table class="attributes" {
                 @for (name, attribute) in shown {
-                    @let value = if reveal { shortened(&plain(&attribute.value), TEXT_MAX) } else { "<masked>".to_owned() };
+                    @let value = if reveal || record.is_open(name) { shortened(&plain(&attribute.value), TEXT_MAX) } else { "<masked>".to_owned() };
                     tr {
                         td { code { (name) } }
                         td { (attribute.data_type) }

@@ -73,7 +73,7 @@ pub struct Arguments {
     /// Print one whole message, by its `message_id` or SQS's id
     #[arg(long, value_name = "ID", conflicts_with_all = ["format", "SelectionArgs", "save"])]
     pub(super) show: Option<String>,
-    /// Do not mask the values of bodies (--show, html) and attributes (html); with csv: add the bodies
+    /// Do not mask the values of bodies and attributes (--show, html); with csv: add the bodies
     #[arg(long)]
     pub(super) reveal: bool,
     #[command(flatten)]

@@ -19,7 +19,7 @@ use charts::{bars, class_of, columns};
 use messages::Messages;
 
 /// Groups with a row of their own.
-const GROUPS_MAX: usize = 500;
+const GROUPS_MAX: usize = 100;
 /// Characters of a headline; the details below it have the rest.
 const HEADLINE_MAX: usize = 80;
 

@@ -86,8 +86,10 @@ fn describe_message(record: &DeadLetterRecord, showing: &Showing, heading: &Styl
     if !message.attributes.is_empty() {
         let _ = writeln!(text, "\n{}", heading.apply_to("Attributes"));
         for (name, attribute) in &message.attributes {
+            let is_shown = reveal || record.is_open(name);
+            let value = if is_shown { escaped(&plain(&attribute.value)) } else { "<masked>".to_owned() };
             let (name, data_type) = (escaped(name), escaped(&attribute.data_type));
-            let _ = writeln!(text, "  {name} ({data_type}): {}", escaped(&plain(&attribute.value)));
+            let _ = writeln!(text, "  {name} ({data_type}): {value}");
         }
     }
     let masked = if reveal { "" } else { " (masked; --reveal shows it)" };
@@ -134,6 +136,10 @@ mod tests {
     #[test]
     fn a_message_is_printed_whole_with_its_data_masked() {
         let mut record = record("RETRY_ATTEMPT_EXCEEDED", "too\u{1b} often", 1);
+        for (name, value) in [("email", "secret-address"), ("tenant", "Ärger AG")] {
+            let attribute = redeliver_core::message::Attribute::string(value);
+            record.message.attributes.insert(name.to_owned(), attribute);
+        }
         record.message.trace_header =
             Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());
         let text = shown(&record, false);
@@ -147,6 +153,8 @@ mod tests {
             "  1970-01-01T00:01:00.000Z  attempt 1 failed   Http.Timeout: slow 0\n",
             "  1970-01-01T00:10:00.000Z  given up           HttpStatus.503: too",
             "  ErrorType (String): RETRY_ATTEMPT_EXCEEDED\n",
+            "  email (String): <masked>\n",
+            "  tenant (String): Ärger AG\n",
             "Body (masked; --reveal shows it)\n{\n  \"metadata\": {\n",
             "    \"card\": \"<masked string>\"\n",
         ] {

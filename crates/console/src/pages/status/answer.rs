@@ -44,8 +44,10 @@ pub(super) struct Facts<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) taken_at: Timestamp,
+    /// Messages that were in the queue, read or not.
+    pub(super) count: u64,
     pub(super) new_causes: u64,
-    /// The look before, since which they are new.
+    /// The look before, since which they are new. `None` at the first look: no cause is known to be new or old.
     pub(super) last_look: Option<Timestamp>,
     /// Those that SQS deletes soon, and the seconds until the first one.
     pub(super) deleted_soon: Option<(u64, i64)>,
@@ -149,24 +151,37 @@ fn dead_letters(facts: &Facts<'_>) -> Option<Vec<Part>> {
         Some(count) => count,
     };
     let mut sentence = vec![link(counted(count, "dead letter"), "letters".to_owned())];
-    if let Some(Reading { taken_at, new_causes, last_look, .. }) = facts.reading {
-        let since = |at| clock(at, facts.now);
-        match new_causes {
-            0 => sentence.push(text(format!(", no new cause at {}", since(taken_at)))),
-            _ => {
-                sentence.push(text(", "));
-                sentence.push(link(
-                    format!("{} new", counted(new_causes, "cause")),
-                    "letters?new=last-look".to_owned(),
-                ));
-                if let Some(last_look) = last_look {
-                    sentence.push(text(format!(" since {}", since(last_look))));
-                }
-            }
-        }
+    if let Some(reading) = facts.reading {
+        sentence.append(&mut since_the_look(reading, count, facts.now));
     }
     sentence.push(text("."));
     Some(sentence)
+}
+
+/// What a look has found, and what has arrived since: an old look says nothing about that.
+fn since_the_look(reading: Reading, count: u64, now: Timestamp) -> Vec<Part> {
+    let Reading { taken_at, new_causes, last_look, .. } = reading;
+    let taken_at = clock(taken_at, now);
+    let arrived = count.saturating_sub(reading.count);
+    let mut parts = match (new_causes, last_look) {
+        (0, _) if arrived > 0 => vec![],
+        (0, Some(_)) => vec![text(format!(", no new cause at {taken_at}"))],
+        (0, None) => vec![text(format!(", first look at {taken_at}: new causes show from the next one on"))],
+        (_, last_look) => {
+            let causes = format!("{} new", counted(new_causes, "cause"));
+            let since = last_look.map(|last_look| format!(" since {}", clock(last_look, now)));
+            vec![
+                text(", "),
+                link(causes, "letters?new=last-look".to_owned()),
+                text(since.unwrap_or_default()),
+            ]
+        }
+    };
+    if arrived > 0 {
+        parts.push(text(format!(", {} more since the look at {taken_at}: ", grouped(arrived))));
+        parts.push(link("look again".to_owned(), "letters".to_owned()));
+    }
+    parts
 }
 
 fn deleted_soon(facts: &Facts<'_>) -> Option<Vec<Part>> {

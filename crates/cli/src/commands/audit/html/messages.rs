@@ -13,12 +13,12 @@ use redeliver_operator::terminal::units::{counted, grouped};
 use super::{GROUPS_MAX, badge};
 use redeliver_operator::audit::AuditReport;
 
-/// The limit on messages. The last thousand are kept for groups of which few are shown yet.
-const MESSAGES_MAX: usize = 5000;
-const MESSAGES_OF_ANY_GROUP: usize = 4000;
-const FEW: usize = 20;
-/// The limit on the markup of all messages.
-const BYTES_MAX: usize = 48 * 1024 * 1024;
+/// Messages of a group that are shown.
+const OF_A_GROUP_MAX: usize = 10;
+/// The limit on the markup of the messages that are shown, so that a page of 5,000 has less than a megabyte.
+const SHOWN_BYTES_MAX: usize = 700_000;
+/// The limit on the markup that is kept until the end.
+const KEPT_BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Characters of a group's heading.
 const HEADING_MAX: usize = 160;
 
@@ -29,19 +29,16 @@ type Message = (Timestamp, Markup);
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     groups: HashMap<String, Vec<Message>>,
-    count: usize,
     bytes: usize,
 }
 
 impl Messages {
     pub(super) fn add(&mut self, record: &DeadLetterRecord, showing: &Showing) {
-        let shown = self.groups.get(&record.fingerprint).map_or(0, Vec::len);
-        let has_place = self.count < MESSAGES_OF_ANY_GROUP || (self.count < MESSAGES_MAX && shown < FEW);
-        if !has_place || self.bytes > BYTES_MAX {
+        let kept = self.groups.get(&record.fingerprint).map_or(0, Vec::len);
+        if kept == OF_A_GROUP_MAX || self.bytes > KEPT_BYTES_MAX {
             return;
         }
         let markup = story(record, showing);
-        self.count += 1;
         self.bytes += markup.0.len();
         self.groups.entry(record.fingerprint.clone()).or_default().push((record.message.sent_at, markup));
     }
@@ -60,24 +57,45 @@ impl Messages {
         for (_, messages) in &mut groups {
             messages.sort_by_key(|(sent_at, _)| std::cmp::Reverse(*sent_at));
         }
+        let shown = shown(groups.iter().map(|(_, messages)| messages));
+        let groups = groups.into_iter().zip(&shown).filter(|(_, shown)| **shown > 0);
+        let groups: Vec<_> =
+            groups.map(|((group, messages), shown)| (group, messages.into_iter().take(*shown))).collect();
+        let all = shown.iter().sum::<usize>() as u64;
         html! {
             section {
                 h2 { "Messages" }
-                @if report.total > self.count as u64 {
+                @if report.total > all {
                     p {
-                        (grouped(self.count as u64)) " of " (counted(report.total, "message")) " are on this page; "
-                        code { "redeliver audit --show ID" } " prints any of them."
+                        (grouped(all)) " of " (counted(report.total, "message")) " are on this page. "
+                        code { "redeliver audit --show ID" } " prints any of them, and " code { "--format jsonl" } " all."
                     }
                 }
-                @for (nth, (group, messages)) in groups.iter().enumerate() {
-                    (heading(*group, messages.len()))
-                    @for (index, (_, message)) in messages.iter().enumerate() {
+                @for (nth, (group, messages)) in groups.into_iter().enumerate() {
+                    (heading(group, messages.len()))
+                    @for (index, (_, message)) in messages.enumerate() {
                         details open[nth == 0 && index == 0] { (message) } "\n"
                     }
                 }
             }
         }
     }
+}
+
+/// How many messages of each group are shown: one of each before the second of any, as many as there is room for.
+fn shown<'m>(groups: impl Iterator<Item = &'m Vec<Message>> + Clone) -> Vec<usize> {
+    let mut shown = vec![0; groups.clone().count()];
+    let mut room = SHOWN_BYTES_MAX;
+    for nth in 0..OF_A_GROUP_MAX {
+        for (shown, messages) in shown.iter_mut().zip(groups.clone()) {
+            let Some((_, markup)) = messages.get(nth).filter(|_| *shown == nth) else { continue };
+            if let Some(rest) = room.checked_sub(markup.0.len()) {
+                room = rest;
+                *shown += 1;
+            }
+        }
+    }
+    shown
 }
 
 fn heading(group: Option<&Group>, shown: usize) -> Markup {
@@ -97,19 +115,22 @@ mod tests {
     use crate::commands::audit::examples::{record, report};
 
     #[test]
-    fn a_page_has_as_many_messages_as_it_can_bear_and_some_of_each_group() {
+    fn a_group_has_ten_messages_and_each_has_one_before_any_has_two() {
+        let message = |bytes: usize| (Timestamp::UNIX_EPOCH, maud::PreEscaped("x".repeat(bytes)));
+        let of = |groups: &[Vec<Message>]| shown(groups.iter());
+        let many = vec![message(10); 3];
+        assert_eq!(of(&[many.clone(), vec![message(10)]]), [3, 1]);
+        let half = vec![message(SHOWN_BYTES_MAX / 2); 2];
+        assert_eq!(of(&[half.clone(), half.clone(), many.clone()]), [1, 1, 0]);
+        assert_eq!(of(&[half.clone(), many]), [1, 3]);
         let mut messages = Messages::default();
-        let large = record("NON_RETRYABLE_ERROR", "x", 1);
-        let mut small = large.clone();
-        small.fingerprint = "small".to_owned();
-        for _ in 0..MESSAGES_MAX {
-            messages.add(&large, &Showing::default());
+        for _ in 0..OF_A_GROUP_MAX + 5 {
+            messages.add(&record("NON_RETRYABLE_ERROR", "x", 1), &Showing::default());
         }
-        for _ in 0..FEW + 5 {
-            messages.add(&small, &Showing::default());
-        }
-        assert_eq!(messages.groups[&large.fingerprint].len(), MESSAGES_OF_ANY_GROUP);
-        assert_eq!(messages.groups["small"].len(), FEW);
+        assert_eq!(
+            messages.groups.into_values().map(|kept| kept.len()).collect::<Vec<_>>(),
+            [OF_A_GROUP_MAX]
+        );
     }
 
     #[test]

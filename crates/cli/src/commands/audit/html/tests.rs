@@ -86,16 +86,30 @@ fn a_page_has_charts_groups_and_each_messages_timeline() {
 }
 
 #[test]
-fn bodies_and_attributes_are_masked_unless_they_are_revealed() {
+fn bodies_and_attributes_but_the_tenant_are_masked_unless_they_are_revealed() {
     let mut with_attribute = record("NON_RETRYABLE_ERROR", "x", 1);
-    with_attribute.message.attributes.insert("tenant".to_owned(), Attribute::string("secret-tenant"));
+    for (name, value) in [("email", "secret-address"), ("tenant", "Ärger AG")] {
+        with_attribute.message.attributes.insert(name.to_owned(), Attribute::string(value));
+    }
     let records = [with_attribute, foreign("secret text", 2)];
     let (masked, revealed) = (page(&records, false), page(&records, true));
-    assert!(!masked.contains("secret"));
+    assert!(!masked.contains("secret") && masked.contains("Ärger AG"));
     assert!(masked.contains("&quot;card&quot;: &quot;&lt;masked string&gt;&quot;"));
-    for secret in ["&quot;secret-1&quot;", "secret-tenant", "secret text"] {
+    for secret in ["&quot;secret-1&quot;", "secret-address", "secret text"] {
         assert!(revealed.contains(secret), "{secret}");
     }
+}
+
+#[test]
+fn a_page_of_5000_messages_has_less_than_a_megabyte() {
+    let details = |number: u32| {
+        format!("{} no. {}", "the order was refused ".repeat(40), char::from(b'a' + (number % 20) as u8))
+    };
+    let records: Vec<_> =
+        (0..5000).map(|number| record("NON_RETRYABLE_ERROR", &details(number), number)).collect();
+    let page = page(&records, false);
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    assert!(page.contains(" of 5,000 messages are on this page."));
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
     let of = |dead_letters, reading| line(Facts { dead_letters: Some(dead_letters), reading, ..QUIET });
     let reading = |new_causes| {
         let [taken_at, last_look] = [17, 200].map(|minutes| now() - TimeDelta::minutes(minutes));
-        Some(Reading { taken_at, new_causes, last_look: Some(last_look), deleted_soon: None })
+        Some(Reading { taken_at, count: 2060, new_causes, last_look: Some(last_look), deleted_soon: None })
     };
     assert_eq!(of(2060, None), "[2,060 dead letters](letters).");
     assert_eq!(of(1, reading(0)), "[1 dead letter](letters), no new cause at 14:05.");
@@ -141,12 +141,41 @@ fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
 }
 
 #[test]
+fn dead_letters_that_arrived_after_the_look_are_counted_and_nothing_is_said_of_their_causes() {
+    let of = |dead_letters, new_causes, last_look| {
+        let taken_at = now() - TimeDelta::minutes(17);
+        let reading = Reading { taken_at, count: 15, new_causes, last_look, deleted_soon: None };
+        line(Facts { dead_letters: Some(dead_letters), reading: Some(reading), ..QUIET })
+    };
+    let earlier = Some(now() - TimeDelta::minutes(200));
+    assert_eq!(
+        of(22, 0, earlier),
+        "[22 dead letters](letters), 7 more since the look at 14:05: [look again](letters)."
+    );
+    assert_eq!(
+        of(22, 3, earlier),
+        "[22 dead letters](letters), [3 causes new](letters?new=last-look) since 11:02, 7 more since the look at 14:05: \
+         [look again](letters)."
+    );
+    assert_eq!(
+        of(15, 0, None),
+        "[15 dead letters](letters), first look at 14:05: new causes show from the next one on."
+    );
+    assert_eq!(
+        of(16, 0, None),
+        "[16 dead letters](letters), 1 more since the look at 14:05: [look again](letters)."
+    );
+    assert_eq!(of(14, 0, earlier), "[14 dead letters](letters), no new cause at 14:05.");
+}
+
+#[test]
 fn what_sqs_deletes_soon_is_said_by_the_reading_or_else_by_cloudwatch() {
     let of = |oldest_ends_in_seconds, deleted_soon: Option<Option<(u64, i64)>>| {
         let read = |deleted_soon: Option<(u64, i64)>| Reading {
             taken_at: now(),
+            count: 41,
             new_causes: 0,
-            last_look: None,
+            last_look: Some(now()),
             deleted_soon,
         };
         let reading = deleted_soon.map(read);
@@ -174,7 +203,7 @@ fn alarms_are_counted_last() {
         target: down(20, 5),
         held: Some(12_300),
         dead_letters: Some(2060),
-        reading: Some(Reading { taken_at: now(), new_causes: 3, last_look: None, deleted_soon: None }),
+        reading: Some(Reading { taken_at: now(), count: 2060, new_causes: 3, last_look: None, deleted_soon: None }),
         alarms_on: &["a", "b"],
         ..QUIET
     };
