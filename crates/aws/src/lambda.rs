@@ -14,7 +14,8 @@ use lambda_runtime::{BoxFuture, Error, LambdaEvent, Runtime, SnapStartResource, 
 pub use lambda_runtime::{Context, Diagnostic};
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
-use redeliver_core::ports::{Function, Observer};
+use redeliver_core::polling::take_waiting;
+use redeliver_core::ports::{Function, Observer, Unreadable};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -107,7 +108,7 @@ async fn invoke(
         .ok_or_else(|| failed("InvalidDeadline", "the invocation's deadline is not a time"))?;
     // An error fails the invocation, so SQS delivers the whole batch again.
     let is_own = |records: &Records| records.queue_arn.as_deref().is_none_or(|arn| guest.is_own_queue(arn));
-    let Records { readable, unreadable, .. } = match records(event) {
+    let Records { mut readable, unreadable, .. } = match records(event) {
         Ok(records) if is_own(&records) => records,
         Ok(_) | Err(NotAnSqsEvent::NoRecords) => {
             let other = guest.other_event(event, context, deadline).await;
@@ -118,16 +119,19 @@ async fn invoke(
         }
         Err(error) => return Err(no_records(&error)),
     };
-    for sqs_message_id in &unreadable {
+    for Unreadable { sqs_message_id, .. } in &unreadable {
         let sqs_message_id = sqs_message_id.clone();
         observer.observe(&Event::UnreadableRecord { sqs_message_id });
     }
+    let waiting = take_waiting(function, &mut readable, &unreadable);
     function.invoked(&context.request_id);
     // The runtime catches panics too, but it logs their text, which may hold payload.
     let processed = AssertUnwindSafe(function.batch_item_failures(readable, deadline)).catch_unwind().await;
     let panicked = |_| failed("Panic", "the function panicked; SQS delivers the whole batch again");
     let not_done = processed.map_err(panicked)?;
-    Ok(Answer::Batch(Response::new(not_done.into_iter().chain(unreadable))))
+    let unreadable = unreadable.into_iter().map(|record| record.sqs_message_id);
+    let waiting = waiting.into_iter().map(|record| record.sqs_message_id);
+    Ok(Answer::Batch(Response::new(not_done.into_iter().chain(unreadable).chain(waiting))))
 }
 
 fn deadline(context: &Context) -> Option<Timestamp> {

@@ -153,10 +153,10 @@ impl Queue for SqsQueue {
             .send()
             .await
             .map_err(|error| entry_error(&error))?;
-        let mut received = Vec::new();
+        let mut received: Vec<ReceivedMessage> = Vec::new();
         for message in answer.messages.unwrap_or_default() {
             // An unreadable message must not fail the other nine; the poller reports it (`take_unreadable`).
-            let unreadable = convert::unreadable(&message);
+            let unreadable = convert::unreadable(&message, received.len());
             match convert::received(message, &self.arn) {
                 Ok(message) => received.push(message),
                 Err(_) => lock(&self.unreadable).push(unreadable),

@@ -1,12 +1,12 @@
 //! One poll for a function: receive → invoke → delete the records that are done. An event source mapping, the pollers
 //! of `redeliver work` and the model do the same.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use crate::deliver::deletion::delete;
 use crate::message::ReceivedMessage;
-use crate::ports::{Clock, EntryError, Function, Queue, Receive};
+use crate::ports::{Clock, EntryError, Function, Queue, Receive, Unreadable};
 
 /// Receives up to `max_messages` records, or none if none arrives within `wait`.
 ///
@@ -18,6 +18,33 @@ pub async fn receive<Q: Queue>(
     wait: Duration,
 ) -> Result<Vec<ReceivedMessage>, EntryError> {
     queue.receive(Receive { max_messages, wait, visibility: None }).await
+}
+
+/// Takes out of a batch the records that must wait for an unreadable one before them, if the function keeps the order of
+/// a group: those of its group or, if its group cannot be read either, all. They stay in their queue, as it does.
+pub fn take_waiting(
+    function: &impl Function,
+    readable: &mut Vec<ReceivedMessage>,
+    unreadable: &[Unreadable],
+) -> Vec<ReceivedMessage> {
+    if !function.keeps_order() {
+        return Vec::new();
+    }
+    let mut unreadable = unreadable.iter().peekable();
+    let mut stopped = BTreeSet::new();
+    let mut are_all_stopped = false;
+    let mut place = 0;
+    let must_wait = |record: &mut ReceivedMessage| {
+        while let Some(before) = unreadable.next_if(|one| one.readable_before <= place) {
+            match &before.message_group_id {
+                Some(group) => stopped.extend([group.as_str()]),
+                None => are_all_stopped = true,
+            }
+        }
+        place += 1;
+        are_all_stopped || stopped.contains(record.message_group_id.as_deref().unwrap_or_default())
+    };
+    readable.extract_if(.., must_wait).collect()
 }
 
 /// Invokes the function, with a deadline `timeout` from now, and deletes the records that it does not report as failed.
@@ -43,4 +70,67 @@ pub async fn invoke<Q: Queue>(
     // Deleted even after the deadline: the function has confirmed each of them.
     let deleted = delete(queue, clock, &handles).await;
     done.into_iter().zip(deleted).filter(|(_, deleted)| deleted.is_err()).map(|(id, _)| id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::message::{Confirmed, Timestamp};
+    use crate::testing::received;
+
+    /// A record of a batch: its group, and whether it and its group can be read.
+    fn record() -> impl Strategy<Value = (Option<&'static str>, bool)> {
+        (prop::sample::select(vec![Some("a"), Some("b"), None]), prop::bool::weighted(0.7))
+    }
+
+    struct KeepsOrder(bool);
+
+    impl Function for KeepsOrder {
+        async fn process(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+            Vec::new()
+        }
+
+        fn keeps_order(&self) -> bool {
+            self.0
+        }
+    }
+
+    proptest! {
+        /// By the definition: a record waits if an unreadable one of its group, or of an unknown one, stands before it.
+        #[test]
+        fn exactly_the_records_behind_an_unreadable_one_of_their_group_wait(
+            batch in prop::collection::vec(record(), 0..10)
+        ) {
+            let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
+            let (mut go_on, mut wait) = (Vec::new(), Vec::new());
+            for (n, (group, is_readable)) in batch.iter().enumerate() {
+                let (sqs_message_id, message_group_id) = (n.to_string(), group.map(str::to_owned));
+                if *is_readable {
+                    let stops = |(before, is_readable): &(Option<&str>, bool)| {
+                        !is_readable && before.is_none_or(|before| Some(before) == *group)
+                    };
+                    let list = if batch[..n].iter().any(stops) { &mut wait } else { &mut go_on };
+                    list.push(sqs_message_id.clone());
+                    readable.push(ReceivedMessage { sqs_message_id, message_group_id, ..received(None) });
+                } else {
+                    unreadable.push(Unreadable {
+                        sqs_message_id,
+                        receipt_handle: String::new(),
+                        message_group_id,
+                        readable_before: readable.len(),
+                    });
+                }
+            }
+            let ids = |records: Vec<ReceivedMessage>| -> Vec<_> {
+                records.into_iter().map(|record| record.sqs_message_id).collect()
+            };
+            let before = readable.clone();
+            prop_assert_eq!(take_waiting(&KeepsOrder(false), &mut readable, &unreadable), []);
+            prop_assert_eq!(&readable, &before);
+            prop_assert_eq!(ids(take_waiting(&KeepsOrder(true), &mut readable, &unreadable)), wait);
+            prop_assert_eq!(ids(readable), go_on);
+        }
+    }
 }

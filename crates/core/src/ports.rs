@@ -117,6 +117,10 @@ pub struct Unreadable {
     pub sqs_message_id: String,
     /// The handle of this receive; empty if the answer has none.
     pub receipt_handle: String,
+    /// `None` if it has none, or if that cannot be read either.
+    pub message_group_id: Option<String>,
+    /// The readable messages of the same receive, or of the same event, that stand before it.
+    pub readable_before: usize,
 }
 
 /// Messages of a queue by state.
@@ -274,6 +278,11 @@ pub trait Function: Send + Sync {
         deadline: Timestamp,
     ) -> impl Future<Output = Vec<Confirmed>> + Send;
 
+    /// True if a record must not be processed before all that stand before it in its group.
+    fn keeps_order(&self) -> bool {
+        false
+    }
+
     /// The recorder of its spans, if it writes any.
     fn tracer(&self) -> Option<&Tracer> {
         None
@@ -332,6 +341,10 @@ impl<F: Function> Function for Arc<F> {
         deadline: Timestamp,
     ) -> impl Future<Output = Vec<Confirmed>> + Send {
         (**self).process(records, deadline)
+    }
+
+    fn keeps_order(&self) -> bool {
+        (**self).keeps_order()
     }
 
     fn tracer(&self) -> Option<&Tracer> {

@@ -143,7 +143,12 @@ impl FileQueue {
     /// Counts what could not be read into the file, by names that are unique.
     #[must_use]
     pub fn with_unreadable(self, names: impl IntoIterator<Item = String>) -> Self {
-        let unreadable = |sqs_message_id| Unreadable { sqs_message_id, receipt_handle: String::new() };
+        let unreadable = |sqs_message_id| Unreadable {
+            sqs_message_id,
+            receipt_handle: String::new(),
+            message_group_id: None,
+            readable_before: 0,
+        };
         self.state().unreadable.extend(names.into_iter().map(unreadable));
         self
     }
@@ -219,8 +224,12 @@ impl State {
                 let message = self.read(place, opened_at)?;
                 messages.push(ReceivedMessage { receipt_handle, ..message });
             } else {
-                let sqs_message_id = format!("byte {start}");
-                self.unreadable.push(Unreadable { sqs_message_id, receipt_handle });
+                self.unreadable.push(Unreadable {
+                    sqs_message_id: format!("byte {start}"),
+                    receipt_handle,
+                    message_group_id: None,
+                    readable_before: messages.len(),
+                });
             }
             self.visible.remove(&place);
             self.in_flight.insert(place);

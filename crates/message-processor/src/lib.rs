@@ -130,6 +130,10 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         done
     }
 
+    fn keeps_order(&self) -> bool {
+        self.on_failure.keeps_order()
+    }
+
     fn tracer(&self) -> Option<&Tracer> {
         self.observer.tracer()
     }

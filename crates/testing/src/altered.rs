@@ -143,14 +143,19 @@ impl Alteration for Garbled {
     }
 
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        let messages = self.queue.receive(request).await?;
-        let (garbled, readable): (Vec<_>, Vec<_>) =
-            messages.into_iter().partition(|message| message.body == GARBLED);
-        let garbled = garbled.into_iter().map(|message| Unreadable {
-            sqs_message_id: message.sqs_message_id,
-            receipt_handle: message.receipt_handle,
-        });
-        lock(&self.unreadable).extend(garbled);
+        let mut readable = Vec::new();
+        for message in self.queue.receive(request).await? {
+            if message.body != GARBLED {
+                readable.push(message);
+                continue;
+            }
+            lock(&self.unreadable).push(Unreadable {
+                sqs_message_id: message.sqs_message_id,
+                receipt_handle: message.receipt_handle,
+                message_group_id: message.message_group_id,
+                readable_before: readable.len(),
+            });
+        }
         Ok(readable)
     }
 

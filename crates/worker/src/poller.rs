@@ -12,7 +12,7 @@ use redeliver_aws::Stop;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
-use redeliver_core::polling::{invoke, receive};
+use redeliver_core::polling::{invoke, receive, take_waiting};
 use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unreadable};
 
 use crate::health::Heartbeat;
@@ -59,10 +59,13 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
         while !stop.is_requested() {
             // Never cancelled: messages that SQS hands out in that moment would be hidden for a whole visibility timeout.
             match receive(&self.queue, self.limits.batch_size, self.limits.wait).await {
-                Ok(records) => {
+                Ok(mut records) => {
                     pauses = self::pauses();
                     self.heartbeat.polled(self.clock.now());
-                    self.report_unreadable();
+                    // Only those of this receive: all pollers share one task, and nothing is awaited in between.
+                    let unreadable = self.queue.take_unreadable();
+                    take_waiting(&self.function, &mut records, &unreadable);
+                    self.report_unreadable(unreadable);
                     self.batch(records).await;
                 }
                 Err(error) => {
@@ -90,8 +93,8 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
         self.heartbeat.batch_ends(self.clock.now());
     }
 
-    fn report_unreadable(&self) {
-        for Unreadable { sqs_message_id, .. } in self.queue.take_unreadable() {
+    fn report_unreadable(&self, unreadable: Vec<Unreadable>) {
+        for Unreadable { sqs_message_id, .. } in unreadable {
             self.observer.observe(&Event::UnreadableRecord { sqs_message_id });
         }
     }

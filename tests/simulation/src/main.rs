@@ -176,10 +176,10 @@ impl Sums {
         println!(
             "{attempts} attempts with spans, {after_another} of them after another one, {linked} linked to it"
         );
-        let ordered::Counts { messages, calls, crashes, taken_out, changes } = in_order;
+        let ordered::Counts { messages, calls, crashes, unreadable, taken_out, changes } = in_order;
         println!(
-            "{ordered} runs in order: {messages} messages, {calls} calls, {crashes} crashes, {taken_out} blocked \
-             groups unblocked, {changes} changes checked, nothing overtaken"
+            "{ordered} runs in order: {messages} messages, {calls} calls, {crashes} crashes, {unreadable} unreadable \
+             records, {taken_out} blocked groups unblocked, {changes} changes checked, nothing overtaken"
         );
         println!("digest of the last run, the same when it was run again: {last_digest:016x}");
     }

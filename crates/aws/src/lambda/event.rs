@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use aws_lambda_events::sqs::SqsMessage;
 use redeliver_core::message::ReceivedMessage;
+use redeliver_core::ports::Unreadable;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -19,8 +20,8 @@ use crate::received::{NotUnderstood, RawMessage, attribute};
 pub struct Records {
     /// Parsed records.
     pub readable: Vec<ReceivedMessage>,
-    /// SQS message ids of the others, which must be reported as failed.
-    pub unreadable: Vec<String>,
+    /// The others, which must be reported as failed.
+    pub unreadable: Vec<Unreadable>,
     /// The ARN of their queue, if a record says it. All records of an event are from one queue.
     pub queue_arn: Option<String>,
 }
@@ -66,6 +67,15 @@ fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
         message_id: String,
     }
     #[derive(Deserialize)]
+    struct System {
+        attributes: Object<Group>,
+    }
+    #[derive(Deserialize)]
+    struct Group {
+        #[serde(rename = "MessageGroupId")]
+        id: String,
+    }
+    #[derive(Deserialize)]
     struct Queue {
         #[serde(rename = "eventSourceARN")]
         arn: String,
@@ -92,7 +102,12 @@ fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
         let why = || {
             if is_another_services() { NotAnSqsEvent::NoRecords } else { NotAnSqsEvent::NoMessageId(index) }
         };
-        records.unreadable.push(id.ok_or_else(why)?.message_id);
+        records.unreadable.push(Unreadable {
+            sqs_message_id: id.ok_or_else(why)?.message_id,
+            receipt_handle: String::new(),
+            message_group_id: object::<System>(raw.get()).map(|system| system.attributes.0.id),
+            readable_before: records.readable.len(),
+        });
     }
     Ok(records)
 }

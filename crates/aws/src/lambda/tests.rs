@@ -9,6 +9,24 @@ use super::*;
 #[derive(Default)]
 struct Noting(Mutex<Vec<String>>, Mutex<u32>);
 
+/// The same, in the order of each group.
+#[derive(Default)]
+struct InOrder(Noting);
+
+impl Function for InOrder {
+    fn invoked(&self, request_id: &str) {
+        self.0.invoked(request_id);
+    }
+
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        self.0.process(records, deadline).await
+    }
+
+    fn keeps_order(&self) -> bool {
+        true
+    }
+}
+
 impl Function for Noting {
     fn invoked(&self, request_id: &str) {
         assert_eq!(request_id, "request-1");
@@ -80,6 +98,36 @@ async fn an_unreadable_record_is_reported_as_failed_beside_those_that_are_done()
     assert_eq!(answer, Ok(failures(&["b", "c", "d"])), "what is not named is deleted");
     assert_eq!(given, ["a", "c", "e"]);
     assert_eq!(noted, ["b", "d"]);
+}
+
+/// A message that is called and deleted before one that stays would overtake it.
+#[tokio::test]
+async fn in_an_ordered_batch_an_unreadable_record_stops_its_group() {
+    let of_group = |mut record: Value, group: &str| {
+        record["attributes"]["MessageGroupId"] = group.into();
+        record
+    };
+    let records = [
+        of_group(record("1", "{}"), "a"),
+        of_group(unreadable("2"), "a"),
+        of_group(record("3", "{}"), "a"),
+        of_group(record("4", "{}"), "b"),
+        of_group(record("5", "{}"), "a"),
+    ];
+    let mut group_unknown = records.clone();
+    group_unknown[1] = unreadable("2");
+    for (records, called, reported) in [
+        (&records, &["1", "4"][..], &["2", "3", "5"][..]),
+        // Each of those behind it may be of its group.
+        (&group_unknown, &["1"], &["2", "3", "4", "5"]),
+    ] {
+        let (function, noted) = (InOrder::default(), Noted::default());
+        let event = json!({ "Records": records }).to_string();
+        let answer = invoke(&function, &noted, &(), &event, &context(1_750_000_030_000)).await;
+        assert_eq!(serde_json::to_value(answer.unwrap()).unwrap(), failures(reported));
+        assert_eq!(*function.0.0.lock().unwrap(), called);
+        assert_eq!(*noted.0.lock().unwrap(), ["2"], "only what cannot be read is reported as unreadable");
+    }
 }
 
 #[tokio::test]

@@ -50,11 +50,15 @@ fn attribute_value(attribute: &Attribute) -> Result<MessageAttributeValue, Build
     }
 }
 
-/// The ids of a message that cannot be [`received`].
-pub(super) fn unreadable(message: &Message) -> Unreadable {
+/// The ids, group and place of a message that cannot be [`received`].
+pub(super) fn unreadable(message: &Message, readable_before: usize) -> Unreadable {
+    let system = message.attributes.as_ref();
     Unreadable {
         sqs_message_id: message.message_id.clone().unwrap_or_default(),
         receipt_handle: message.receipt_handle.clone().unwrap_or_default(),
+        message_group_id: system
+            .and_then(|system| system.get(&MessageSystemAttributeName::MessageGroupId).cloned()),
+        readable_before,
     }
 }
 

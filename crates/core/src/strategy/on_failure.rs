@@ -201,6 +201,12 @@ impl<Q> OnFailure<Q> {
         self.strategy().definition().stays_on_queue
     }
 
+    /// True if the messages of a group are processed in the order in which they were sent.
+    #[must_use]
+    pub const fn keeps_order(&self) -> bool {
+        self.strategy().definition().is_fifo
+    }
+
     #[must_use]
     pub const fn strategy(&self) -> Strategy {
         match self {

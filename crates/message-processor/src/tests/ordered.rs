@@ -121,6 +121,15 @@ fn retries_told(setup: &Setup) -> Vec<(String, u32, bool)> {
     setup.world.seen.events().into_iter().filter_map(told).collect()
 }
 
+/// A record that cannot be read stops its group only if the function says that order matters.
+#[test]
+fn ordered_alone_keeps_the_order_of_a_group() {
+    assert!(setup(10).processor().keeps_order());
+    for strategy in [Strategy::DelayedResend, Strategy::DirectResend, Strategy::Visibility] {
+        assert!(!Setup { strategy, ..Setup::new() }.processor().keeps_order(), "{strategy}");
+    }
+}
+
 #[test]
 fn a_group_is_called_one_after_the_other_and_groups_at_the_same_time() {
     let setup = (0..4).fold(setup(10), |setup, n| setup.on(n, Step::Take(3)));

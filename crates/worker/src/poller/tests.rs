@@ -95,9 +95,18 @@ impl World {
     }
 
     async fn send(&self, bodies: &[&str]) {
+        self.send_contents(bodies, &Content::default()).await;
+    }
+
+    async fn send_in(&self, group: &str, bodies: &[&str]) {
+        let content = Content { message_group_id: Some(group.to_owned()), ..Content::default() };
+        self.send_contents(bodies, &content).await;
+    }
+
+    async fn send_contents(&self, bodies: &[&str], content: &Content) {
         let messages: Vec<_> = bodies
             .iter()
-            .map(|body| Content { body: (*body).to_owned(), ..Content::default() })
+            .map(|body| Content { body: (*body).to_owned(), ..content.clone() })
             .map(|content| OutgoingMessage::new(content).unwrap())
             .collect();
         for batch in pack(&messages) {
@@ -232,6 +241,38 @@ fn a_message_that_cannot_be_understood_is_told_and_stays_and_the_others_are_hand
         "{events:?}"
     );
     assert_eq!(world.left(), 1, "it was not deleted");
+}
+
+/// A function that keeps the order of each group, and succeeds.
+struct InOrder<'a>(&'a Seen);
+
+impl Function for InOrder<'_> {
+    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        records.iter().for_each(|record| self.0.body(&record.body));
+        records.into_iter().map(|record| record.into_receipt().confirm()).collect()
+    }
+
+    fn keeps_order(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn what_stands_behind_an_unreadable_message_of_its_group_stays_with_it() {
+    let world = World::new();
+    world.clock.block_on(async {
+        world.send_in("a", &["1", GARBLED, "3"]).await;
+        world.send_in("b", &["4"]).await;
+        world.send_in("a", &["5"]).await;
+    });
+    let poller = world.poller_on(Garbled::queue(&world.queue), 1, InOrder(&world.seen));
+    let stopped = async {
+        world.seconds(1).await;
+        world.stop.request();
+    };
+    world.clock.block_on(join(poller.run(&world.stop), stopped));
+    assert_eq!(world.seen.bodies(), at(&[(0, "1"), (0, "4")]));
+    assert_eq!(world.left(), 3, "nothing behind it was deleted");
 }
 
 #[test]

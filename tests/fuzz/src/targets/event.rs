@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redeliver_core::message::{AttributeValue, ReceivedMessage};
+use redeliver_core::ports::Unreadable;
 
 use crate::aws::event::{NotAnSqsEvent, records};
 use crate::json::{self, Kind, Node};
@@ -24,12 +25,14 @@ pub(super) fn check(event: &str) {
             Ok(alone) => {
                 assert_eq!(alone.readable.len() + alone.unreadable.len(), 1, "one record has one outcome");
                 assert!(
-                    alone.unreadable.iter().all(|id| !id.is_empty()),
+                    alone.unreadable.iter().all(|one| !one.sqs_message_id.is_empty()),
                     "an empty id fails the whole batch"
                 );
                 alone.readable.iter().for_each(|message| check_message(event, item, message));
+                let readable_before = readable.len();
                 readable.extend(alone.readable);
-                unreadable.extend(alone.unreadable);
+                let in_place = |one| Unreadable { readable_before, ..one };
+                unreadable.extend(alone.unreadable.into_iter().map(in_place));
             }
             Err(why) => {
                 let source = ["eventSource", "EventSource"].into_iter().find_map(|name| item.member(name));

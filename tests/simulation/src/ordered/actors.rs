@@ -17,9 +17,10 @@ use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::schema::MessageSchema;
+use redeliver_core::polling::take_waiting;
 use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Function, Observer, Queue as _, QueueDepth, QueueSender,
-    Receive, VisibilityControl,
+    Receive, Unreadable, VisibilityControl,
 };
 use redeliver_core::strategy::{Missing, OnFailure, Role, Strategy, Wiring};
 use redeliver_dead_letters::blocked::{Decision, Outcome, Unblocked, unblock};
@@ -145,7 +146,9 @@ impl<F: Function, P: Fn(u64) -> F> Mapping<'_, P> {
                 self.idle().await;
                 continue;
             }
-            let lives = self.invoke(&function, records).await;
+            let (mut readable, unreadable) = self.read(records);
+            take_waiting(&function, &mut readable, &unreadable);
+            let lives = self.invoke(&function, readable).await;
             self.world.judge().counts.crashes += u64::from(!lives);
             if !lives || self.world.strikes(knobs.faults.replaced) {
                 function = self.begin();
@@ -164,6 +167,27 @@ impl<F: Function, P: Fn(u64) -> F> Mapping<'_, P> {
         self.world.enter();
         // The queue hides what a lost answer had.
         records.unwrap_or_default()
+    }
+
+    /// Some records of the source queue cannot be read, nor the group of some of these.
+    fn read(&self, records: Vec<ReceivedMessage>) -> (Vec<ReceivedMessage>, Vec<Unreadable>) {
+        let World { knobs, clock, .. } = self.world;
+        let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
+        for record in records {
+            if self.role != Role::Source || !self.world.strikes(knobs.faults.unreadable) {
+                readable.push(record);
+                continue;
+            }
+            let ReceivedMessage { sqs_message_id, receipt_handle, message_group_id, .. } = record;
+            self.world.judge().unreadable(&sqs_message_id, clock.now());
+            unreadable.push(Unreadable {
+                sqs_message_id,
+                receipt_handle,
+                message_group_id: message_group_id.filter(|_| self.world.strikes(0.5)),
+                readable_before: readable.len(),
+            });
+        }
+        (readable, unreadable)
     }
 
     /// Sleeps while the queues are empty: a long poll every 20 seconds of many virtual hours would find nothing.

@@ -49,6 +49,7 @@ pub struct Counts {
     pub messages: u64,
     pub calls: u64,
     pub crashes: u64,
+    pub unreadable: u64,
     /// Messages that blocked their group, and that a person took out.
     pub taken_out: u64,
     pub changes: u64,
@@ -56,10 +57,11 @@ pub struct Counts {
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
-        let Self { messages, calls, crashes, taken_out, changes } = other;
+        let Self { messages, calls, crashes, unreadable, taken_out, changes } = other;
         self.messages += messages;
         self.calls += calls;
         self.crashes += crashes;
+        self.unreadable += unreadable;
         self.taken_out += taken_out;
         self.changes += changes;
     }
@@ -230,6 +232,14 @@ impl Judge {
         };
         if retries > self.knobs.rules.max_attempts && !begins_anew {
             self.break_rule(now, &format!("retry {retries} of message {n} was scheduled"));
+        }
+    }
+
+    /// A record cannot be read.
+    pub(super) fn unreadable(&mut self, sqs_message_id: &str, now: Timestamp) {
+        self.counts.unreadable += 1;
+        if let Some(n) = self.numbers.get(sqs_message_id) {
+            self.note(now, &format!("message {n} cannot be read"));
         }
     }
 

@@ -86,6 +86,8 @@ pub struct Faults {
     pub refused: f64,
     /// A request has its effect, but no answer.
     pub unanswered: f64,
+    /// A record cannot be read: of each one received. Of half of them the group cannot be read either.
+    pub unreadable: f64,
 }
 
 /// A person looks at the blocked groups at least this often.
@@ -141,6 +143,7 @@ impl Knobs {
             slow: chance(0.2),
             refused: chance(0.3),
             unanswered: chance(0.2),
+            unreadable: unreadable(seed),
         };
         let outage = draw.random_bool(0.4).then(|| Outage {
             group: draw.random_bool(0.5).then(|| draw.random_range(0..groups)),
@@ -180,6 +183,12 @@ impl Knobs {
         // Two days more: an open circuit, and visibility timeouts of processes that died.
         (most + 1) * (memories * self.rules.span_seconds() + person) + 2 * 86_400
     }
+}
+
+/// Of a third of the runs.
+fn unreadable(seed: u64) -> f64 {
+    let mut rng = StdRng::seed_from_u64(seed ^ 0x0f1f_0000_0000_0001);
+    if rng.random_bool(0.33) { rng.random::<f64>() * 0.2 } else { 0.0 }
 }
 
 fn rules(rng: &mut StdRng) -> Rules {

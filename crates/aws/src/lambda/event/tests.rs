@@ -45,6 +45,10 @@ fn ids(records: &Records) -> Vec<&str> {
     records.readable.iter().map(|record| record.sqs_message_id.as_str()).collect()
 }
 
+fn unreadable_ids(records: &Records) -> Vec<&str> {
+    records.unreadable.iter().map(|record| record.sqs_message_id.as_str()).collect()
+}
+
 /// Reads the record between two valid ones, which it must not affect.
 fn between_good_ones(record_in_between: Value) -> Records {
     let records = read(&[record("first", "{}"), record_in_between, record("last", "{}")]).unwrap();
@@ -102,10 +106,10 @@ fn a_record_is_read_with_all_that_sqs_says_of_it() {
     };
     let records = read(std::slice::from_ref(&full)).unwrap();
     assert_eq!(records.readable, std::slice::from_ref(&expected));
-    assert_eq!(records.unreadable, [""; 0]);
+    assert_eq!(records.unreadable, []);
     let beside_a_bad_one = read(&[record("bad", ""), full]).unwrap();
     assert_eq!(beside_a_bad_one.readable, [expected]);
-    assert_eq!(beside_a_bad_one.unreadable, ["bad"]);
+    assert_eq!(unreadable_ids(&beside_a_bad_one), ["bad"]);
 }
 
 #[test]
@@ -130,7 +134,7 @@ fn a_body_is_text_whatever_is_in_it() {
         &largest,
     ] {
         let records = between_good_ones(record("poison", body));
-        assert_eq!(records.unreadable, [""; 0]);
+        assert_eq!(records.unreadable, []);
         assert!(records.readable[1].body == body, "the body has changed");
     }
 }
@@ -182,8 +186,30 @@ fn a_record_that_cannot_be_read_fails_alone() {
         with(record("bad", "{}"), "/messageAttributes", json!([])),
     ] {
         let records = between_good_ones(bad.clone());
-        assert_eq!(records.unreadable, ["bad"], "{bad}");
+        assert_eq!(unreadable_ids(&records), ["bad"], "{bad}");
         assert_eq!(ids(&records), ["first", "last"], "{bad}");
+    }
+}
+
+#[test]
+fn an_unreadable_record_keeps_its_place_and_the_group_that_can_be_read() {
+    let bad = |attributes: Value| with(record("bad", ""), "/attributes", attributes);
+    for (attributes, group) in [
+        (json!({ "MessageGroupId": "a" }), Some("a")),
+        (json!({ "MessageGroupId": "a", "SentTimestamp": 7 }), Some("a")),
+        (json!({ "MessageGroupId": 7 }), None),
+        (json!({ "SentTimestamp": "1" }), None),
+        (json!(["a"]), None),
+        (json!(null), None),
+    ] {
+        let records = between_good_ones(bad(attributes.clone()));
+        let expected = Unreadable {
+            sqs_message_id: "bad".to_owned(),
+            receipt_handle: String::new(),
+            message_group_id: group.map(str::to_owned),
+            readable_before: 1,
+        };
+        assert_eq!(records.unreadable, [expected], "{attributes}");
     }
 }
 
@@ -194,7 +220,7 @@ fn a_body_that_is_no_unicode_fails_alone() {
         {"messageId":"good","body":"{}","eventSourceARN":"arn","attributes":{"SentTimestamp":"1"}}
     ]}"#;
     let records = records(event).unwrap();
-    assert_eq!((ids(&records), records.unreadable.as_slice()), (vec!["good"], &["bad".to_owned()][..]));
+    assert_eq!((ids(&records), unreadable_ids(&records)), (vec!["good"], vec!["bad"]));
 }
 
 #[test]

@@ -85,10 +85,12 @@ async fn a_receive_asks_for_its_own_visibility_where_it_has_one() {
 #[tokio::test]
 async fn a_message_that_cannot_be_understood_is_told_left_to_come_back_and_the_others_are_delivered() {
     let sent = || json!({ "SentTimestamp": "1" });
+    let grouped = json!({ "SentTimestamp": "1", "MessageGroupId": "a" });
     let body = json!({ "Messages": [
         message("first", &sent(), &json!({})),
         message("no clock", &json!({}), &json!({})),
-        message("no value", &sent(), &json!({ "a": { "DataType": "Binary" } })),
+        message("no value", &grouped, &json!({ "a": { "DataType": "Binary" } })),
+        message("second", &sent(), &json!({})),
         { "MessageId": "no handle", "Body": "{}", "Attributes": sent() },
         { "MessageId": "no body", "ReceiptHandle": "handle", "Attributes": sent() },
         message("last", &sent(), &json!({})),
@@ -97,16 +99,21 @@ async fn a_message_that_cannot_be_understood_is_told_left_to_come_back_and_the_o
     let queue = queue(&server, LONG);
     let received = queue.receive(REQUEST).await.unwrap();
     let ids: Vec<_> = received.iter().map(|message| message.sqs_message_id.as_str()).collect();
-    assert_eq!(ids, ["first", "last"]);
-    let unreadable = |sqs_message_id: &str, receipt_handle: &str| Unreadable {
+    assert_eq!(ids, ["first", "second", "last"]);
+    let unreadable = |sqs_message_id: &str, receipt_handle: &str, readable_before| Unreadable {
         sqs_message_id: sqs_message_id.to_owned(),
         receipt_handle: receipt_handle.to_owned(),
+        message_group_id: None,
+        readable_before,
     };
     let told = [
-        unreadable("no clock", "handle of no clock"),
-        unreadable("no value", "handle of no value"),
-        unreadable("no handle", ""),
-        unreadable("no body", "handle"),
+        unreadable("no clock", "handle of no clock", 1),
+        Unreadable {
+            message_group_id: Some("a".to_owned()),
+            ..unreadable("no value", "handle of no value", 1)
+        },
+        unreadable("no handle", "", 2),
+        unreadable("no body", "handle", 2),
     ];
     assert_eq!(queue.clone().take_unreadable(), told);
     assert_eq!(queue.take_unreadable(), [], "each once");
