@@ -256,6 +256,12 @@ pub enum Event {
         /// Our name of the error.
         error_type: String,
     },
+    /// A user's own function answered with what looks like a report of failures and is a success, as for Lambda. Once an
+    /// environment and shape.
+    AnswerTakenAsSuccess {
+        /// A name of ours: a member, or the type of JSON value that names a message.
+        shape: &'static str,
+    },
     /// The secret with the target's headers could not be read again, or is no longer valid: the known headers stay in
     /// use.
     HeadersNotRefreshed {

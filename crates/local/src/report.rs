@@ -42,6 +42,9 @@ pub struct RunReport {
     pub all_sent: bool,
     /// The error of the last failed call, unless the target is the built-in one.
     pub last_failure: Option<String>,
+    /// Shapes of a user's own function's answers that look like reports of failures and are successes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taken_as_success: Vec<&'static str>,
     /// From the first send until the last message came out, or until the interrupt.
     pub seconds: f64,
     /// True if time was virtual.
@@ -108,6 +111,20 @@ impl RunReport {
     pub fn hint(&self) -> Option<String> {
         let failure = self.last_failure.as_ref().filter(|_| self.processed == 0)?;
         Some(format!("no call succeeded; the last one failed with {}: check the target", escaped(failure)))
+    }
+
+    /// A hint for answers that may have meant failures.
+    #[must_use]
+    pub fn taken_as_success(&self) -> Option<String> {
+        let shapes = &self.taken_as_success;
+        (!shapes.is_empty()).then(|| {
+            format!(
+                "answers of the function look like reports of failures ({}); as in Lambda, they are successes, and \
+                 their messages are done: to report a failure, throw, or return \
+                 {{\"batchItemFailures\": [{{\"itemIdentifier\": \"…\"}}]}}",
+                shapes.join(", ")
+            )
+        })
     }
 
     /// The reasons why the run failed; none if each line was sent and each message came out.

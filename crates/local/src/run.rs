@@ -123,7 +123,7 @@ async fn run_on<S: QueueService, C: Clock>(
     bar.finish_and_clear();
     let refused = producer.refused;
     let report = report(observed, topology, backend, started, interrupted_at.peek().copied()).await?;
-    Ok(RunReport { refused, ..report })
+    Ok(RunReport { refused, taken_as_success: setup.target.taken_as_success(), ..report })
 }
 
 /// The events of a run.

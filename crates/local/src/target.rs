@@ -35,6 +35,14 @@ impl Target {
         }
     }
 
+    /// [`OwnFunction::taken_as_success`].
+    pub(crate) fn taken_as_success(&self) -> Vec<&'static str> {
+        match self {
+            Self::BuiltIn(_) | Self::Http(_) => Vec::new(),
+            Self::OwnFunction(function) => function.taken_as_success(),
+        }
+    }
+
     /// The number of concurrent calls.
     pub(crate) fn concurrency(&self) -> NonZeroUsize {
         match self {

@@ -53,12 +53,14 @@ pub async fn run_with_target() -> ExitCode {
 pub async fn run_around(command: Command) -> ExitCode {
     start::run_beside(NAME, async {
         let (settings, own) = MessageProcessorSettings::with_own_function_from_env()?;
-        let lines = JsonLines::stdout(NAME, settings.logging).with_schema(&settings.schema);
+        let lines = Arc::new(JsonLines::stdout(NAME, settings.logging).with_schema(&settings.schema));
+        let observer: Arc<dyn Observer> = lines;
         // Concurrent, since both take time.
-        let (function, config) = join!(start::own_function(command, own), start::sdk_config());
+        let started = start::own_function(command, own, Arc::clone(&observer));
+        let (function, config) = join!(started, start::sdk_config());
         let function = function?;
         let handler = Target::OwnFunction(Arc::clone(&function));
-        Ok((MessageProcessor::on_aws(handler, settings, &config, lines), function))
+        Ok((MessageProcessor::on_aws(handler, settings, &config, observer), function))
     })
     .await
 }

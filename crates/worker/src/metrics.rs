@@ -198,6 +198,9 @@ const fn help(metric: Metric) -> &'static str {
             "Times that the secret of the target's headers could not be read again"
         }
         Metric::RetryAfterUnreadable => "Answers of the target whose Retry-After could not be read",
+        Metric::AnswerTakenAsSuccess => {
+            "Shapes of a function's answers that look like reports of failures and are successes"
+        }
         Metric::MessageAgeSeconds => "Seconds since a message's first send",
         Metric::TargetSeconds => "Duration of a call of the target",
         Metric::RetryDelaySeconds => "Delay of a retry",

@@ -115,7 +115,7 @@ impl Preparation<'_> {
             self.observer(FunctionName::MessageProcessor, settings.logging, Some(&settings.schema));
         let target = match call {
             CallTarget::Target(target) => self.connect_target(target, &observer).await?,
-            CallTarget::OwnFunction(command, own) => self.start_own_function(command, own).await?,
+            CallTarget::OwnFunction(command, own) => self.start_own_function(command, own, &observer).await?,
         };
         let limits = Limits { batch_size: settings.on_failure.batch_size_max(), ..self.options.limits };
         let function = MessageProcessor::on_aws(target, settings, &self.config, Arc::clone(&observer));
@@ -175,10 +175,12 @@ impl Preparation<'_> {
         &mut self,
         command: Command,
         settings: OwnFunctionSettings,
+        observer: &Arc<dyn Observer>,
     ) -> Result<Target, StartError> {
         let Options { functions, limits, .. } = self.options;
         let command = command.outside_lambda(&functions.full_name(FunctionName::MessageProcessor));
         let function = OwnFunction::new(Processes::new(command, limits.concurrency), settings.handler_event);
+        let function = function.with_observer(Arc::clone(observer));
         start_own_function(&function).await?;
         let function = Arc::new(function);
         self.prepared.own_function = Some(Arc::clone(&function));

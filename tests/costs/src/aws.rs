@@ -16,6 +16,9 @@ mod exception;
 #[path = "../../../crates/aws/src/targets/own_function/answer.rs"]
 mod answer;
 
+#[path = "../../../crates/aws/src/targets/own_function/taken_as_success.rs"]
+mod taken_as_success;
+
 use std::time::Duration;
 
 pub(crate) use answer::Answer;
@@ -27,7 +30,16 @@ pub(crate) fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     retry_after::parse(value, now)
 }
 
-/// The outcomes of a batch's records by the answer of a user's own function.
-pub(crate) fn outcomes(answer: &Answer, ids: &[&str]) -> Vec<Result<(), HandlerError>> {
-    answer::outcomes(answer, ids)
+/// The outcomes of a batch's records by the answer of a user's own function, and its shape if it is nearly a report of
+/// failures.
+pub(crate) fn outcomes(
+    answer: &Answer,
+    ids: &[&str],
+) -> (Vec<Result<(), HandlerError>>, Option<&'static str>) {
+    let outcomes = answer::outcomes(answer, ids);
+    let shape = match answer {
+        Answer::Response(body) => taken_as_success::shape_taken_as_success(body, ids),
+        _ => None,
+    };
+    (outcomes, shape)
 }

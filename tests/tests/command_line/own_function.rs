@@ -44,6 +44,9 @@ def powertools(event, context):
     from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
     processor = BatchProcessor(event_type=EventType.SQS)
     return process_partial_response(event=event, record_handler=charge, processor=processor, context=context)
+
+def near_miss(event, context):
+    return {"batch_item_failures": [{"item_identifier": record["messageId"]} for record in event["Records"]]}
 "#;
 
 struct Own {
@@ -119,6 +122,22 @@ fn ones_own_function_goes_through_the_whole_loop_and_its_failures_are_explained(
             of_orders_7("Runtime.Exited", "the function's process ended: exit status: 3"),
         ]
     );
+}
+
+/// Its messages are gone, as for Lambda: the user must hear it.
+#[test]
+#[ignore = "needs Python: cargo xtask test"]
+fn an_answer_that_is_nearly_a_report_of_failures_is_warned_of_at_the_end() {
+    let own = Own::new(&["is nearly failed", "too"]);
+    let output = own.run("app.near_miss", &[]);
+    let report = report(&output);
+    assert_eq!(
+        (&report["processed"], &report["taken_as_success"]),
+        (&2.into(), &json!(["batch_item_failures"]))
+    );
+    let warning = "warning: answers of the function look like reports of failures (batch_item_failures); as in \
+                   Lambda, they are successes";
+    assert_eq!(stderr(&output).matches(warning).count(), 1, "{}", stderr(&output));
 }
 
 /// Powertools for AWS Lambda (Python): its batch processor throws an exception around the record's own.

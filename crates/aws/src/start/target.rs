@@ -62,13 +62,14 @@ pub async fn target(
 }
 
 /// Starts the user's own function in Lambda with `command`, and waits until it is ready. If it ends at its start, this
-/// process exits, too, as the function's own would.
+/// process exits, too, as the function's own would. Its events go to `observer`.
 ///
 /// # Errors
 /// If the command cannot be run.
 pub async fn own_function(
     command: Command,
     settings: OwnFunctionSettings,
+    observer: Arc<dyn Observer>,
 ) -> Result<Arc<OwnFunction>, StartError> {
     // Outside Lambda, a program that is not a Lambda runtime would never ask for an invocation.
     started_by_lambda()?;
@@ -76,7 +77,7 @@ pub async fn own_function(
     let program = command.program.display().to_string();
     let runtime_api = aws_variable("AWS_LAMBDA_RUNTIME_API");
     let processes = Processes::new(command, NonZeroU16::MIN).in_lambda(runtime_api.as_deref());
-    let function = OwnFunction::new(processes, settings.handler_event);
+    let function = OwnFunction::new(processes, settings.handler_event).with_observer(observer);
     let function = Arc::new(function.of_queue(settings.source_queue_url.as_deref()));
     let began = function.runtime.begin().await.map_err(|error| format!("cannot run {program}: {error}"))?;
     if let Err(ended) = began {

@@ -24,14 +24,19 @@ mod exception;
 mod process;
 mod processes;
 mod runtime_api;
+mod taken_as_success;
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use redeliver_core::events::Event as DomainEvent;
 use redeliver_core::handler::{CallLogs, FailureKind, Handler, HandlerError, Invocation, Message};
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
+use redeliver_core::ports::Observer;
 use redeliver_core::yield_now;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -41,6 +46,7 @@ pub use answer::Answer;
 use answer::{outcome, outcomes, returned};
 pub use process::{Command, ReadOutput};
 pub use processes::{Ended, Processes};
+use taken_as_success::shape_taken_as_success;
 
 use super::invoke::client_context;
 use crate::lambda::{Context, Diagnostic, Guest};
@@ -81,7 +87,6 @@ impl HandlerEvent {
 
 /// The user's function: its handler gets an SQS event with one message or with a batch, and its answer decides each
 /// outcome.
-#[derive(Debug)]
 pub struct OwnFunction<R = Processes> {
     /// Runs the function's code.
     pub runtime: R,
@@ -91,6 +96,9 @@ pub struct OwnFunction<R = Processes> {
     source_queue: Option<String>,
     /// Records whose calls began together and share an invocation.
     together: Mutex<Vec<Waiting>>,
+    observer: Option<Arc<dyn Observer>>,
+    /// The shapes of answers that look like reports of failures and are successes.
+    taken_as_success: Mutex<BTreeSet<&'static str>>,
 }
 
 /// Runs the user's function: takes an event, returns an answer.
@@ -159,8 +167,27 @@ impl<R: Runtime> OwnFunction<R> {
     /// A function with this runtime. Its version is the environment's.
     #[must_use]
     pub fn new(runtime: R, handler_event: HandlerEvent) -> Self {
-        let (function, together) = (function_version(), Mutex::default());
-        Self { runtime, handler_event, function, source_queue: None, together }
+        Self {
+            runtime,
+            handler_event,
+            function: function_version(),
+            source_queue: None,
+            together: Mutex::default(),
+            observer: None,
+            taken_as_success: Mutex::default(),
+        }
+    }
+
+    /// `observer` gets an event for each shape of answer that looks like a report of failures and is a success.
+    #[must_use]
+    pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
+        Self { observer: Some(observer), ..self }
+    }
+
+    /// The shapes of these answers so far.
+    #[must_use]
+    pub fn taken_as_success(&self) -> Vec<&'static str> {
+        lock(&self.taken_as_success).iter().copied().collect()
     }
 
     /// The function of the source queue with this URL (`https://HOST/ACCOUNT/NAME`).
@@ -189,7 +216,22 @@ impl<R: Runtime> OwnFunction<R> {
             ..Event::new(event::event([&*event::record(invocation)]), invocation.end)
         };
         let answer = self.call_runtime(event, invocation.logs).await?;
-        outcome(&answer, &invocation.record.sqs_message_id)
+        let id = &*invocation.record.sqs_message_id;
+        let outcome = outcome(&answer, id);
+        if outcome.is_ok() {
+            self.note_taken_as_success(&answer, &[id]);
+        }
+        outcome
+    }
+
+    /// Reports, once a shape, an answer by which all succeeded, and whose failures are lost if it means any.
+    fn note_taken_as_success(&self, answer: &Answer, ids: &[&str]) {
+        let Answer::Response(body) = answer else { return };
+        let Some(shape) = shape_taken_as_success(body, ids) else { return };
+        let is_new = lock(&self.taken_as_success).insert(shape);
+        if let (true, Some(observer)) = (is_new, &self.observer) {
+            observer.observe(&DomainEvent::AnswerTakenAsSuccess { shape });
+        }
     }
 
     /// Combines all calls that begin together into one invocation, which the first of them makes.
@@ -237,7 +279,13 @@ impl<R: Runtime> OwnFunction<R> {
         let ids: Vec<_> = records.iter().map(|waiting| &*waiting.sqs_message_id).collect();
         let logs = records.iter().filter_map(|waiting| waiting.logs.as_ref());
         let outcomes = match self.call_runtime(Event::new(event, end), logs).await {
-            Ok(answer) => outcomes(&answer, &ids),
+            Ok(answer) => {
+                let outcomes = outcomes(&answer, &ids);
+                if outcomes.iter().all(Result::is_ok) {
+                    self.note_taken_as_success(&answer, &ids);
+                }
+                outcomes
+            }
             Err(error) => ids.iter().map(|_| Err(error.clone())).collect(),
         };
         for (waiting, outcome) in records.into_iter().zip(outcomes) {
@@ -263,6 +311,12 @@ impl<R: Runtime> Handler for OwnFunction<R> {
             HandlerEvent::Record => self.call_one(&invocation).await,
             HandlerEvent::Batch => self.call_together(&invocation).await,
         }
+    }
+}
+
+impl<R> fmt::Debug for OwnFunction<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnFunction").field("handler_event", &self.handler_event).finish_non_exhaustive()
     }
 }
 

@@ -39,6 +39,7 @@ pub enum Metric {
     NoticeRefused,
     HeadersNotRefreshed,
     RetryAfterUnreadable,
+    AnswerTakenAsSuccess,
     MessageAgeSeconds,
     TargetSeconds,
     RetryDelaySeconds,
@@ -231,6 +232,9 @@ impl Observed {
             Event::NoticeRefused { .. } => warn("notice_refused", None, &[once(M::NoticeRefused)]),
             Event::RetryAfterUnreadable { .. } => {
                 info("retry_after_unreadable", None, &[once(M::RetryAfterUnreadable)])
+            }
+            Event::AnswerTakenAsSuccess { .. } => {
+                warn("answer_taken_as_success", None, &[once(M::AnswerTakenAsSuccess)])
             }
             Event::HeadersNotRefreshed { .. } => {
                 warn("headers_not_refreshed", None, &[once(M::HeadersNotRefreshed)])

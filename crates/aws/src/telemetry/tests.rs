@@ -412,6 +412,18 @@ fn an_unreadable_retry_after_is_counted_in_the_line_of_its_batch() {
     assert_eq!(lines[0]["RetryAfterUnreadable"], 2);
 }
 
+fn answer_taken_as_success() -> Event {
+    Event::AnswerTakenAsSuccess { shape: "BatchItemFailures" }
+}
+
+#[test]
+fn the_line_of_an_answer_taken_as_success() {
+    let fields = json!({ "shape": "BatchItemFailures", "AnswerTakenAsSuccess": 1 });
+    let metrics = json!([count("AnswerTakenAsSuccess")]);
+    let expected = expected("WARN", "answer_taken_as_success", fields, &metrics);
+    assert_eq!(line(answer_taken_as_success()), expected);
+}
+
 /// One of each event.
 fn all() -> Vec<Event> {
     [
@@ -428,6 +440,7 @@ fn all() -> Vec<Event> {
         unreadable_record(),
         headers_not_refreshed(),
         retry_after_unreadable(),
+        answer_taken_as_success(),
         hopped(),
     ]
     .into_iter()

@@ -35,9 +35,7 @@ fn is_interrupt(error: &Failure) -> bool {
 
 fn print(arguments: &Arguments, report: &RunReport) -> Result<ExitCode, Failure> {
     arguments.printing.print("local", report, || report.table())?;
-    if let Some(hint) = report.hint() {
-        stderr::warning(hint);
-    }
+    [report.hint(), report.taken_as_success()].iter().flatten().for_each(stderr::warning);
     let invalid = invalid_among(&report.dead_lettered);
     let all_invalid = all_invalid(invalid, report.sent, "--plain (ENVELOPE=optional)");
     let all_invalid = all_invalid.filter(|_| !arguments.plain.plain);

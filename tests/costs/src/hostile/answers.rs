@@ -13,6 +13,8 @@ use crate::aws::{Answer, lambda, outcomes, retry_after};
 
 /// The largest answer of a function, and the largest event ("Lambda quotas").
 const ANSWER_BYTES: usize = 6_291_556;
+/// The largest answer of a function in which a report of failures in another form is sought.
+const NEARLY_BYTES: usize = 1 << 20;
 /// The largest head of a response that the HTTP client reads.
 const HEAD_BYTES: usize = 400 << 10;
 const IDS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
@@ -58,6 +60,12 @@ fn of_lists() -> Vec<Case> {
         })
     };
     let batch_item_failures = r#"{"batchItemFailures":[$]}"#;
+    let nearly_a_report = |name: &str, template: &'static str, item: &'static str| {
+        Case::new(name, move || {
+            let items = filled_up_to(NEARLY_BYTES - template.len(), |_| item.to_owned());
+            of_answer(response(template.replacen('$', &items, 1).into()))
+        })
+    };
     let name = |reader: &str, part: &'static str, glob: &'static str| {
         Case::new(reader, move || {
             let policy =
@@ -77,6 +85,8 @@ fn of_lists() -> Vec<Case> {
     vec![
         list("answer, names of records", batch_item_failures, response, r#"{"itemIdentifier":"0"}"#),
         list("answer, names of strangers", batch_item_failures, response, r#"{"itemIdentifier":"x"}"#),
+        nearly_a_report("answer, nearly a report: a list of texts", "[$]", r#""""#),
+        nearly_a_report("answer, nearly a report: a text of members", r#""{$}""#, r#"\"\":0"#),
         list("exception, frames", r#"{"errorType":"E","stackTrace":[$]}"#, error, r#""""#),
         list(
             "exception, frames of Go",

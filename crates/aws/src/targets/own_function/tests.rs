@@ -948,3 +948,74 @@ async fn until_is(it: impl Fn() -> bool) {
 fn is_running(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
+
+/// A runtime whose handler always gives this answer.
+struct Says(&'static str);
+
+impl super::Runtime for Says {
+    async fn call(&self, _: Event<'_>) -> Result<super::Answer, HandlerError> {
+        Ok(super::Answer::Response(self.0.into()))
+    }
+}
+
+#[derive(Default)]
+struct Noted(Mutex<Vec<DomainEvent>>);
+
+impl Observer for Noted {
+    fn observe(&self, event: &DomainEvent) {
+        lock(&self.0).push(event.clone());
+    }
+}
+
+/// The outcomes of two calls with this answer, and the reported shapes.
+async fn outcomes_and_shapes(
+    answer: &'static str,
+    handler_event: HandlerEvent,
+) -> ([bool; 2], Vec<&'static str>) {
+    let noted = Arc::new(Noted::default());
+    let observer: Arc<dyn Observer> = noted.clone();
+    let function = OwnFunction::new(Says(answer), handler_event).with_observer(observer);
+    let one = given(1);
+    let (message, record) = one.parts();
+    let call = || {
+        let invocation =
+            Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
+        function.invoke(invocation)
+    };
+    let outcomes = [call().await.is_ok(), call().await.is_ok()];
+    let shapes = function.taken_as_success();
+    let events: Vec<_> = shapes.iter().map(|shape| DomainEvent::AnswerTakenAsSuccess { shape }).collect();
+    assert_eq!(*lock(&noted.0), events, "{answer}");
+    (outcomes, shapes)
+}
+
+/// Without the event nobody would know why messages that the handler meant to fail are gone.
+#[tokio::test]
+async fn an_answer_that_looks_like_a_report_is_reported_once_a_shape_and_is_a_success() {
+    for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
+        for (answer, shape) in [
+            (r#"{"batch_item_failures":[{"item_identifier":"sqs-1"}]}"#, Some("batch_item_failures")),
+            (r#"[{"itemIdentifier":"sqs-1"}]"#, Some("list")),
+            (r#"{"statusCode":500}"#, Some("statusCode")),
+            (r#"{"statusCode":200}"#, None),
+        ] {
+            let expected = ([true; 2], Vec::from_iter(shape));
+            assert_eq!(outcomes_and_shapes(answer, handler_event).await, expected, "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_a_failure_is_not_reported_as_taken_as_success() {
+    for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
+        for answer in [
+            r#"["sqs-1""#,
+            r#"{"batchItemFailures":null,"batchItemFailures":null,"statusCode":500}"#,
+            r#"{"batchItemFailures":"sqs-1"}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":"sqs-1"}],"statusCode":500}"#,
+        ] {
+            let expected = ([false; 2], Vec::new());
+            assert_eq!(outcomes_and_shapes(answer, handler_event).await, expected, "{answer}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Answers that look like a report of failures and are successes, as for Lambda: their messages are done.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _};
+use serde_json::value::RawValue;
+
+/// The usual spellings of members that are almost `batchItemFailures` or `redeliver`.
+const MISSPELLED: [&str; 6] = [
+    "BatchItemFailures",
+    "batch_item_failures",
+    "batchItemFailure",
+    "BatchItemFailure",
+    "batch_item_failure",
+    "Redeliver",
+];
+/// A larger answer is not read: a list of 10,000 records, the most of a batch, has 600 KB.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Longer names are not compared.
+const NAME_BYTES_MAX: usize = 32;
+/// Members with the status of an HTTP response, as for API Gateway.
+const STATUS: [&str; 4] = ["statusCode", "StatusCode", "status_code", "status"];
+
+/// The shape of an answer with which all records succeeded although it looks like a report of failures: a name of ours,
+/// never the handler's text. It is the first member that is almost one that reports failures, or else the type of JSON
+/// value that names a record. `ids` are SQS's of the records.
+pub(super) fn shape_taken_as_success(body: &[u8], ids: &[&str]) -> Option<&'static str> {
+    if body.len() > ANSWER_BYTES_MAX {
+        return None;
+    }
+    let body = body.trim_ascii();
+    match body.first()? {
+        b'{' => match members(body)? {
+            Members { reports_failures: true, .. } => None,
+            Members { shape, .. } => shape.or_else(|| names_one_of(body, ids).then_some("object")),
+        },
+        b'[' => names_one_of(body, ids).then_some("list"),
+        b'"' => {
+            let text: String = serde_json::from_slice(body).ok()?;
+            let Members { reports_failures, shape } = members(text.as_bytes()).unwrap_or_default();
+            let is_report = reports_failures || shape.is_some() || ids.contains(&&*text);
+            (is_report || names_one_of(text.as_bytes(), ids)).then_some("text")
+        }
+        _ => None,
+    }
+}
+
+/// The members of an answer that say whether records failed.
+#[derive(Debug, Default)]
+struct Members {
+    reports_failures: bool,
+    /// The first member that looks like a report.
+    shape: Option<&'static str>,
+}
+
+/// Reads them in one pass; `None` if the text is not an object.
+fn members(text: &[u8]) -> Option<Members> {
+    struct OfObject;
+    impl<'de> Visitor<'de> for OfObject {
+        type Value = Members;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Members, A::Error> {
+            let mut members = Members::default();
+            while let Some(Name(name)) = object.next_key()? {
+                if matches!(&*name, "batchItemFailures" | "redeliver") {
+                    members.reports_failures |= object.next_value::<&RawValue>()?.get() != "null";
+                } else if let Some(status) = STATUS.iter().copied().find(|status| *status == &*name) {
+                    let is_error = is_error_status(object.next_value::<&RawValue>()?.get());
+                    members.shape = members.shape.or(is_error.then_some(status));
+                } else {
+                    object.next_value::<IgnoredAny>()?;
+                    members.shape = members.shape.or_else(|| misspelled(&name));
+                }
+            }
+            Ok(members)
+        }
+    }
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let members = json.deserialize_map(OfObject).ok()?;
+    json.end().ok().map(|()| members)
+}
+
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Our name of a member that differs from one of ours in case, separators or number.
+fn misspelled(name: &str) -> Option<&'static str> {
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    if let Some(known) = MISSPELLED.into_iter().find(|known| *known == name) {
+        return Some(known);
+    }
+    let letters = name.chars().filter(char::is_ascii_alphabetic);
+    match &*letters.map(|letter| letter.to_ascii_lowercase()).collect::<String>() {
+        "batchitemfailures" | "batchitemfailure" => Some("another spelling of batchItemFailures"),
+        "redeliver" => Some("another spelling of redeliver"),
+        _ => None,
+    }
+}
+
+/// True for an HTTP status of 400 and above, as a number or as a text.
+fn is_error_status(value: &str) -> bool {
+    value.trim_matches('"').parse::<f64>().is_ok_and(|status| (400.0..1000.0).contains(&status))
+}
+
+/// True if a string of the JSON text is one of these ids, or is in a string that is JSON itself. One pass, for any number
+/// of ids: they have no escapes.
+fn names_one_of(json: &[u8], ids: &[&str]) -> bool {
+    let ids: HashSet<_> = ids.iter().map(|id| id.as_bytes()).filter(|id| !id.is_empty()).collect();
+    // Without it, six million empty strings would be looked up.
+    let shortest = ids.iter().map(|id| id.len()).min().unwrap_or(usize::MAX);
+    let strings = json.split(|byte| matches!(byte, b'"' | b'\\'));
+    strings.filter(|string| string.len() >= shortest).any(|string| ids.contains(string))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000001";
+
+    fn shape(answer: &str) -> Option<&'static str> {
+        shape_taken_as_success(answer.replace("ID", ID).as_bytes(), &["other", ID])
+    }
+
+    #[test]
+    fn a_near_miss_of_a_report_has_a_shape() {
+        for (answer, expected) in [
+            (r#"{"BatchItemFailures":[{"ItemIdentifier":"ID"}]}"#, "BatchItemFailures"),
+            (r#"{"BatchItemFailures":[]}"#, "BatchItemFailures"),
+            (r#" {"batch_item_failures":[{"item_identifier":"ID"}]}"#, "batch_item_failures"),
+            (r#"{"batchItemFailure":[{"itemIdentifier":"ID"}]}"#, "batchItemFailure"),
+            (r#"{"batch-item-failures":[]}"#, "another spelling of batchItemFailures"),
+            (r#"{"Redeliver":{"outcome":"permanent"}}"#, "Redeliver"),
+            (r#"{"re_deliver":{}}"#, "another spelling of redeliver"),
+            (r#"{"statusCode":500,"body":"boom"}"#, "statusCode"),
+            (r#"{"statusCode":"400"}"#, "statusCode"),
+            (r#"{"status_code":404.0}"#, "status_code"),
+            (r#"[{"itemIdentifier":"ID"}]"#, "list"),
+            (r#"["ID"]"#, "list"),
+            (r#""{\"batchItemFailures\":[{\"itemIdentifier\":\"ID\"}]}""#, "text"),
+            (r#""{\"batchItemFailures\":[]}""#, "text"),
+            (r#""{\"statusCode\":500}""#, "text"),
+            (r#""ID""#, "text"),
+            (r#"{"result":{"batchItemFailures":[{"itemIdentifier":"ID"}]}}"#, "object"),
+            (
+                r#"{"statusCode":200,"body":"{\"batchItemFailures\":[{\"itemIdentifier\":\"ID\"}]}"}"#,
+                "object",
+            ),
+            (r#"{"batchItemFailures":null,"failed":["ID"]}"#, "object"),
+        ] {
+            assert_eq!(shape(answer), Some(expected), "{answer}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_does_not_look_like_a_report_has_none() {
+        for answer in [
+            "",
+            " ",
+            "null",
+            "7",
+            "true",
+            r#""done""#,
+            "{}",
+            "[]",
+            r#"{"statusCode":200,"body":"ok"}"#,
+            r#"{"status":"ok"}"#,
+            r#"{"statusCode":"inf"}"#,
+            r#"{"batchItemFailures":[]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":"ID"}]}"#,
+            r#"{"batchItemFailures":[],"processed":["ID"],"statusCode":500}"#,
+            r#"{"redeliver":{"outcome":"permanent"},"id":"ID"}"#,
+            r#"{"n":1"#,
+            "\u{fffd}",
+        ] {
+            assert_eq!(shape(answer), None, "{answer}");
+        }
+    }
+
+    /// Their work would grow with the answer, of up to 6 MB.
+    #[test]
+    fn a_large_answer_and_a_long_name_are_not_read() {
+        let padded = |bytes: usize| format!(r#"{{"statusCode":500{}}}"#, " ".repeat(bytes - 18));
+        assert_eq!(padded(100).len(), 100);
+        assert_eq!(shape(&padded(ANSWER_BYTES_MAX)), Some("statusCode"));
+        assert_eq!(shape(&padded(ANSWER_BYTES_MAX + 1)), None);
+        let spaced = format!("batch{}ItemFailures", "_".repeat(40));
+        assert_eq!(shape(&format!("{{\"{spaced}\":[]}}")), None);
+    }
+}
