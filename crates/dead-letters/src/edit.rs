@@ -25,7 +25,7 @@ pub fn splice(body: &str, before: &Value, after: &Value) -> String {
     edited
 }
 
-/// What an edit has changed in a value. This, the ends of brackets and the result are made once, in one pass: an edit
+/// The change of a value by an edit. It, the ends of brackets and the result are made once, in one pass: an edit
 /// below a hundred levels must not read, compare and copy all of them a hundred times.
 enum Change<'v> {
     /// The whole value is this one now.

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What the sockets' buffers and the client's hold beside the bytes that it has read.
+/// Bytes in the buffers of the sockets and of the client, beside those that it has read.
 const BUFFERED_MAX: usize = 16 << 20;
 
 /// It sends a head and then spaces for as long as the client takes them. It ends when it is dropped.

@@ -203,7 +203,13 @@ fn alarms_are_counted_last() {
         target: down(20, 5),
         held: Some(12_300),
         dead_letters: Some(2060),
-        reading: Some(Reading { taken_at: now(), count: 2060, new_causes: 3, last_look: None, deleted_soon: None }),
+        reading: Some(Reading {
+            taken_at: now(),
+            count: 2060,
+            new_causes: 3,
+            last_look: None,
+            deleted_soon: None,
+        }),
         alarms_on: &["a", "b"],
         ..QUIET
     };
