@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { createRole } from './function-role';
 import { createLogGroup } from './log-group';
 import type { Plan } from './plan';
 import { MESSAGE_BYTES_MAX } from './queues';
@@ -74,10 +75,7 @@ function fingerprint(resolved: unknown): string {
 function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Function {
   const stack = Stack.of(scope);
   const logGroup = createLogGroup(scope, 'SetterLogs', plan);
-  const role = new iam.Role(scope, 'SetterRole', {
-    assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
-    description: 'The role of the function that sets the attributes of the existing source queue at deployment.',
-  });
+  const role = createRole(scope, 'SetterRole', plan, 'The role of the function that sets the attributes of the existing source queue at deployment.');
   logGroup.grantWrite(role);
   role.addToPolicy(
     new iam.PolicyStatement({ actions: ['sqs:GetQueueAttributes', 'sqs:SetQueueAttributes'], resources: [queueArn] }),

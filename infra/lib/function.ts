@@ -9,6 +9,7 @@ import type { Construct } from 'constructs';
 import { type Program, codeOf } from './bundles';
 import type { CommonSettings } from './common-settings';
 import { refuseTooLarge } from './environment';
+import { createRole } from './function-role';
 import { createLogGroup } from './log-group';
 import { wholeNumberProblems } from './range';
 import { allowLoop, trace } from './region';
@@ -43,10 +44,7 @@ export interface FunctionPlan {
 /** Creates a function with its own role and log group. */
 export function createFunction(scope: Construct, id: string, plan: CommonSettings, wanted: FunctionPlan): lambda.Function {
   const logGroup = createLogGroup(scope, `${id}Logs`, plan);
-  const role = new iam.Role(scope, `${id}Role`, {
-    assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
-    description: `The role of the function ${wanted.functionName}.`,
-  });
+  const role = createRole(scope, `${id}Role`, plan, `The role of the function ${wanted.functionName}.`);
   logGroup.grantWrite(role);
   const wide = [
     ...(plan.tracing ? ["X-Ray's actions"] : []),

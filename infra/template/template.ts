@@ -173,7 +173,7 @@ export function withConditions({ Resources, ...rest }: Template): Template {
       name === 'DashboardBody' ? [name, conditionalText(value as JsonObject, conditions)] : conditionalProperty([name, value]),
     );
     const Condition = conditions[id];
-    return [id, { ...(resource as JsonObject), ...(Condition && { Condition }), Properties: withoutKey(Object.fromEntries(properties)) }];
+    return [id, { ...(resource as JsonObject), ...(Condition && { Condition }), Properties: withoutOption(Object.fromEntries(properties)) }];
   });
   return { ...rest, Resources: Object.fromEntries(resources) };
 }
@@ -228,9 +228,18 @@ function optionOf(part: Json, textsOf: (option: Option) => readonly string[]): s
   return option;
 }
 
-/** A queue without the key is encrypted by SQS: the only part that an option takes away. */
-function withoutKey(properties: JsonObject): JsonObject {
-  return 'KmsMasterKeyId' in properties ? { ...properties, SqsManagedSseEnabled: ifElse('HasKey', NO_VALUE, true) } : properties;
+/** The two parts that an option takes away: SQS's own encryption of a queue, and the condition on a role's trust. */
+function withoutOption(properties: JsonObject): JsonObject {
+  if ('KmsMasterKeyId' in properties) {
+    return { ...properties, SqsManagedSseEnabled: ifElse('HasKey', NO_VALUE, true) };
+  }
+  const { AssumeRolePolicyDocument } = properties;
+  return AssumeRolePolicyDocument === undefined ? properties : { ...properties, AssumeRolePolicyDocument: withAccount(AssumeRolePolicyDocument as JsonObject) };
+}
+
+function withAccount({ Statement, ...rest }: JsonObject): JsonObject {
+  const [trust] = Statement as readonly [JsonObject];
+  return { ...rest, Statement: [{ ...trust, Condition: ifElse('IsInVpc', NO_VALUE, { StringEquals: { 'aws:SourceAccount': { Ref: 'AWS::AccountId' } } }) }] };
 }
 
 /** Replaces literals that the construct needs by parameters. */

@@ -17,7 +17,7 @@ const LAYERS = [
   // The plan: the props with every default.
   'alarm-topic archive common-settings messages plan',
   // What every loop is made of.
-  'bundles function layer log-group outputs queues source-queue vpc',
+  'bundles function function-role layer log-group outputs queues source-queue vpc',
   'alarm annotator message-processor',
   // The loop of each strategy.
   'strategy/definition strategy/on-queue strategy/policy-problems strategy/resend strategy/resend-watch',

@@ -210,13 +210,15 @@ describe('a role has exactly the permissions that its function needs', () => {
     });
   }
 
-  test('it can be taken on by Lambda alone, and is there before its function is', () => {
-    for (const { props } of CASES) {
+  test('it can be taken on by Lambda alone, outside a VPC for functions of the account alone, and is there before its function is', () => {
+    const trust = { Action: 'sts:AssumeRole', Effect: 'Allow', Principal: { Service: 'lambda.amazonaws.com' } };
+    const ofAccount = { ...trust, Condition: { StringEquals: { 'aws:SourceAccount': '{AWS::AccountId}' } } };
+    const inVpc = CASES.map(({ props }) => {
       const template = templateWith(props);
+      const functions = Object.values(resources(template, 'AWS::Lambda::Function'));
+      const isInVpc = functions.some(({ Properties }) => 'VpcConfig' in Properties);
       for (const role of Object.values(resources(template, 'AWS::IAM::Role'))) {
-        assert.deepEqual(role.Properties['AssumeRolePolicyDocument'].Statement, [
-          { Action: 'sts:AssumeRole', Effect: 'Allow', Principal: { Service: 'lambda.amazonaws.com' } },
-        ]);
+        assert.deepEqual(plain(role.Properties['AssumeRolePolicyDocument'].Statement), [isInVpc ? trust : ofAccount]);
       }
       const policies = Object.keys(template.findResources('AWS::IAM::Policy'));
       for (const [id, { Properties, ...found }] of Object.entries(resources(template, 'AWS::Lambda::Function'))) {
@@ -224,7 +226,9 @@ describe('a role has exactly the permissions that its function needs', () => {
         const policy = policies.find((policy) => policy.startsWith(`Retries${id}RoleDefaultPolicy`));
         assert.ok((found as { DependsOn?: string[] }).DependsOn?.includes(policy ?? 'none'), id);
       }
-    }
+      return isInVpc;
+    });
+    assert.deepEqual(inVpc, [false, true, false, false, false]);
   });
 
   test('a placement in a VPC is the one that was asked for', () => {

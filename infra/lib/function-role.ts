@@ -1,0 +1,15 @@
+import { Stack } from 'aws-cdk-lib';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import type { Construct } from 'constructs';
+
+import type { CommonSettings } from './common-settings';
+
+/**
+ * Creates the role of a function, which Lambda takes on for functions of its account alone. AWS has this condition in a
+ * trust of its own (`lambda-trust-policy.json` of agent-toolkit-for-aws). In a VPC there is none: with a condition on the
+ * source, the first function in a VPC could not be created (pull request 6926 of aws-parallelcluster).
+ */
+export function createRole(scope: Construct, id: string, { vpc }: CommonSettings, description: string): iam.Role {
+  const conditions = vpc ? {} : { StringEquals: { 'aws:SourceAccount': Stack.of(scope).account } };
+  return new iam.Role(scope, id, { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com', { conditions }), description });
+}
