@@ -117,6 +117,9 @@ function retriedFunction(
   if (target.node.tryFindChild('EventInvokeConfig')) {
     return `${what} has onFailure, onSuccess, retryAttempts or maxEventAge already; remove them: AsyncRetry sets the first and the third.`;
   }
+  if (found.resource.tenancyConfig !== undefined) {
+    return `${what} is in tenant isolation mode, in which Lambda refuses retries: what it records of a failed invocation has no tenant id; remove it from functions.`;
+  }
   if (found.resource.deadLetterConfig !== undefined) {
     return `${what} has a dead-letter queue, which would get every failed attempt; remove it: invocations that are given up go to the final DLQ.`;
   }

@@ -84,13 +84,13 @@ function mentions(resolved: unknown, logicalIds: readonly string[]): boolean {
 }
 
 /** The resource that a token refers to. */
-function targetOf(text: string): unknown {
+export function targetOf(text: string): unknown {
   const { firstToken } = Tokenization.reverseString(text);
   return Reference.isReference(firstToken) ? firstToken.target : undefined;
 }
 
 /** Compares queues by their resources, or by their names if their places may be the same. */
-function isSameQueue(stack: Stack, one: string, other: string): boolean {
+export function isSameQueue(stack: Stack, one: string, other: string): boolean {
   if (one === other || (targetOf(one) !== undefined && targetOf(one) === targetOf(other))) {
     return true;
   }

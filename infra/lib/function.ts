@@ -10,7 +10,7 @@ import { type Program, codeOf } from './bundles';
 import type { CommonSettings } from './common-settings';
 import { refuseTooLarge } from './environment';
 import { createRole } from './function-role';
-import { createLogGroup } from './log-group';
+import { createLogGroup, logLevelProblems } from './log-group';
 import { wholeNumberProblems } from './range';
 import { allowLoop, trace } from './region';
 import { allowNetworkInterfaces, placement } from './vpc';
@@ -83,6 +83,8 @@ export function createFunction(scope: Construct, id: string, plan: CommonSetting
   if (plan.tracing) {
     trace(resource);
   }
+  // An aspect of the app may set it.
+  made.node.addValidation({ validate: () => logLevelProblems(wanted.functionName, resource, 'leave it at INFO, and set logLevel') });
   refuseTooLarge(made, { functionName: wanted.functionName, environment });
   return made;
 }

@@ -4,6 +4,7 @@ import type { Construct } from 'constructs';
 
 import { layerCodeOf } from './bundles';
 import { refuseTooLarge } from './environment';
+import { logLevelProblems } from './log-group';
 import type { Plan } from './plan';
 import { allowLoop } from './region';
 import type { UserFunction } from './user-function';
@@ -28,8 +29,7 @@ const RUNTIME_FAMILIES: readonly (lambda.RuntimeFamily | undefined)[] = [
 /** Names of those runtimes, for versions that this CDK does not know yet. */
 const RUNTIME_NAMES = /^(nodejs|python|java|dotnet|ruby)\d/;
 
-/** Application log levels with which Lambda drops the metric lines, whose level is INFO ("Log-level filtering"). */
-const LEVELS_ABOVE_INFO = ['WARN', 'ERROR', 'FATAL'];
+const LOG_LEVEL_ADVICE = "set applicationLogLevelV2 to ApplicationLogLevel.INFO, and the level of your own lines in your code's logger";
 
 /** Files and variables that a user's function gets with the program. */
 interface Attached {
@@ -56,7 +56,7 @@ export function attach(scope: Construct, userFunction: UserFunction, { bundles }
     }),
   );
   Object.entries(settings).forEach(([variable, value]) => own.addEnvironment(variable, value));
-  own.node.addValidation({ validate: () => [...replacedProblems(userFunction), ...logLevelProblems(userFunction)] });
+  own.node.addValidation({ validate: () => [...replacedProblems(userFunction), ...logLevelProblems(name, resource, LOG_LEVEL_ADVICE)] });
   allowLoop(resource);
   refuseTooLarge(own, { functionName: name, environment: variablesOf(userFunction) });
   return own;
@@ -89,7 +89,7 @@ export function layerProblems(userFunction: UserFunction): string[] {
   }
   return [
     ...featureProblems(userFunction),
-    ...logLevelProblems(userFunction),
+    ...logLevelProblems(name, resource, LOG_LEVEL_ADVICE),
     ...wrapperProblems(userFunction),
     ...(layersOf(resource) < LAYERS_MAX
       ? []
@@ -117,17 +117,6 @@ function featureProblems({ name, resource }: UserFunction): string[] {
       ? []
       : [`${name} runs on Lambda Managed Instances, with several invocations in one environment, but redeliver handles one at a time; use a function without a capacity provider.`]),
   ];
-}
-
-/** With a log level above INFO there would be no metrics, and no alarm on them could go off. */
-function logLevelProblems({ name, resource }: UserFunction): string[] {
-  const level: unknown = resolved(resource, resource.loggingConfig)?.applicationLogLevel;
-  return LEVELS_ABOVE_INFO.includes(String(level))
-    ? [
-        `${name} has the application log level ${String(level)}, with which Lambda drops redeliver's metrics and all alarms on them are silent; set applicationLogLevelV2 to ` +
-          "ApplicationLogLevel.INFO, and the level of your own lines in your code's logger.",
-      ]
-    : [];
 }
 
 function wrapperProblems(userFunction: UserFunction): string[] {

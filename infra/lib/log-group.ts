@@ -1,10 +1,22 @@
 import { ArnFormat, Stack } from 'aws-cdk-lib';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as kms from 'aws-cdk-lib/aws-kms';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as logs from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 
 import type { CommonSettings } from './common-settings';
+
+/** Application log levels with which Lambda drops the metric lines, whose level is INFO ("Log-level filtering"). */
+const LEVELS_ABOVE_INFO = ['WARN', 'ERROR', 'FATAL'];
+
+/** Refuses a log level above INFO, with which there would be no metrics, and no alarm on them could go off. */
+export function logLevelProblems(name: string, resource: lambda.CfnFunction, advice: string): string[] {
+  const level: unknown = Stack.of(resource).resolve(resource.loggingConfig)?.applicationLogLevel;
+  return LEVELS_ABOVE_INFO.includes(String(level))
+    ? [`${name} has the application log level ${String(level)}, with which Lambda drops redeliver's metrics and all alarms on them are silent; ${advice}.`]
+    : [];
+}
 
 /** Creates the log group of a function. */
 export function createLogGroup(scope: Construct, id: string, plan: CommonSettings): logs.LogGroup {

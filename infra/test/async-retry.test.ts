@@ -304,6 +304,11 @@ describe('what cannot be retried fails the synth with one sentence', () => {
       'policy/backoff/delay_seconds is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.',
     ],
     [
+      'a function in tenant isolation mode',
+      own({ tenancyConfig: lambda.TenancyConfig.PER_TENANT }),
+      'functions[0] (Test/Own) is in tenant isolation mode, in which Lambda refuses retries: what it records of a failed invocation has no tenant id; remove it from functions.',
+    ],
+    [
       'a name for nothing',
       () => ({ prefix: 'my_reports' }),
       'prefix and stage make the name "my_reports-prod", which must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.',

@@ -10,7 +10,7 @@ const LAYERS = [
   // Values, and rules on one of them.
   'backoff choices environment metrics names nearest package-files patterns policy props-error queue-key range ' +
     'region',
-  'event-sources schemas shape user-function',
+  'event-sources schemas shape topic-subscriptions user-function',
   // The props as they are given, and as plain values.
   'existing-queue notify producers retry-policy secret-parameter sigv4 target',
   'normalized-props policy-document policy-shape props props-shape',

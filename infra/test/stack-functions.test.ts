@@ -193,6 +193,23 @@ describe('functions', () => {
     assert.deepEqual(logs({ logDetail: LogDetail.BATCHES }), [['batches', undefined], ['batches', undefined], ['batches', undefined]]);
   });
 
+  test('a log level that an aspect of the app raises above INFO, so that metrics are dropped, is refused', () => {
+    const { stack } = stackWith(() => HTTP);
+    const problems = (): string[] => stack.node.findAll().flatMap(({ node }) => node.validate());
+    const set = (applicationLogLevel: string): void =>
+      stack.node.findAll().forEach((found) => {
+        if (found instanceof lambda.CfnFunction) {
+          found.loggingConfig = { logFormat: 'JSON', applicationLogLevel };
+        }
+      });
+    set('DEBUG');
+    assert.deepEqual(problems(), []);
+    set('WARN');
+    assert.deepEqual(problems(), NAMES.map((name) =>
+      `redeliver-prod-${name} has the application log level WARN, with which Lambda drops redeliver's metrics and all alarms on them are silent; leave it at INFO, ` +
+      'and set logLevel.'));
+  });
+
   test('concurrency is reserved for the message-processor alone, and only where that is asked for', () => {
     const reserved = (of: Template): unknown[] => NAMES.map((name) => functionNamed(of, name).Properties['ReservedConcurrentExecutions']);
     assert.deepEqual(reserved(template), [undefined, undefined, undefined]);

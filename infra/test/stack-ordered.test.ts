@@ -1,7 +1,9 @@
-import { Duration } from 'aws-cdk-lib';
+import { CfnParameter, Duration, type Stack } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as sns from 'aws-cdk-lib/aws-sns';
+import { SqsSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -433,4 +435,36 @@ describe('a wrong combination is one sentence', () => {
   for (const [name, props, sentences] of cases) {
     test(name, () => assert.deepEqual(refused(props), sentences));
   }
+});
+
+describe('a subscription of the app to the ordered queue', () => {
+  /** The problems of a topic that is subscribed after Redeliver was created. */
+  function problems(topicOf: (stack: Stack) => sns.ITopic, props: (stack: Stack) => Partial<RedeliverProps> = () => ({})): string[] {
+    const { stack, redeliver } = stackWith((stack) => ({ ...ORDERED, ...props(stack) }));
+    topicOf(stack).addSubscription(new SqsSubscription(redeliver.sourceQueue));
+    return stack.node.findAll().flatMap(({ node }) => node.validate()).map((problem) => problem.replace(/[0-9A-F]{8}/, ''));
+  }
+  const sentence = (path: string, topic: string): string =>
+    `${path} subscribes the source queue to the standard topic ${topic}, but a standard topic cannot deliver to a FIFO queue; make it a FIFO topic, or use another strategy.`;
+  const existing = (stack: Stack): Partial<RedeliverProps> => ({
+    existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { fifo: true })),
+  });
+
+  test('is refused if the topic is a standard one', () => {
+    const topic = (stack: Stack): sns.ITopic => new sns.Topic(stack, 'Topic');
+    assert.deepEqual(problems(topic), [sentence('Test/Retries/SourceQueue/TestTopic', 'Test/Topic')]);
+    assert.deepEqual(problems(topic, existing), [sentence('Test/Orders/TestTopic', 'Test/Topic')]);
+    const arn = 'arn:aws:sns:eu-west-1:111122223333:orders';
+    const [found] = problems((stack) => sns.Topic.fromTopicArn(stack, 'Topic', arn));
+    assert.match(found ?? '', /^Test\/Retries\/SourceQueue\/\S+ subscribes the source queue to the standard topic arn:aws:sns:eu-west-1:111122223333:orders, /);
+  });
+
+  test('is none of its matters if the topic is a FIFO topic, is not known, or the queue is another one', () => {
+    assert.deepEqual(problems((stack) => new sns.Topic(stack, 'Topic', { fifo: true })), []);
+    assert.deepEqual(problems((stack) => sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:orders.fifo')), []);
+    assert.deepEqual(problems((stack) => sns.Topic.fromTopicArn(stack, 'Topic', new CfnParameter(stack, 'Arn').valueAsString)), []);
+    const { stack } = stackWith(() => ORDERED);
+    new sns.Topic(stack, 'Topic').addSubscription(new SqsSubscription(new sqs.Queue(stack, 'Other')));
+    assert.deepEqual(stack.node.findAll().flatMap(({ node }) => node.validate()), []);
+  });
 });

@@ -1,4 +1,4 @@
-import { Duration, Token, Validations } from 'aws-cdk-lib';
+import { Duration, Validations } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
@@ -14,6 +14,7 @@ import { deliverySeconds, INNER_RETENTION, type Plan } from '../plan';
 import { LONG_DELAY_SECONDS_MAX, maxAttempts, worstCaseSpanSeconds } from '../policy';
 import { createDeadLetterQueues, denyOtherSenders, FIFO_PROPS, INNER_MAX_RECEIVE_COUNT, innerQueueProps } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
+import { isFifoTopic, watchSubscriptions } from '../topic-subscriptions';
 import type { Loop, StrategyDefinition } from './definition';
 import { hidingProcessor, inFlight, onQueueGraphs, onQueueProblems, QUOTA_SHARE, RECEIVES_MAX } from './on-queue';
 
@@ -81,11 +82,6 @@ const CANNOT_SEND: Readonly<Record<string, string>> = {
   topic: 'a standard topic cannot deliver to a FIFO queue, only a FIFO topic can',
 };
 
-/** Also true for an ARN that is only known at deployment. */
-function isFifoTopic(topicArn: string): boolean {
-  return Token.isUnresolved(topicArn) || topicArn.endsWith('.fifo');
-}
-
 function planProblems(plan: Plan): string[] {
   const { fullPolicy, innerConcurrency, innerReservedConcurrency: reserved } = plan;
   const [attempts, most] = [maxAttempts(fullPolicy), RECEIVES_MAX - SPARE_RECEIVES];
@@ -118,6 +114,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
   const finalDlqAnnotator = createAnnotator(scope, plan, plan.names.finalDlqAnnotator, queues);
   const settings = { batchSize: INNER_BATCH, maxConcurrency: SOURCE_DLQ_CONCURRENCY };
   finalDlqAnnotator.addEventSource(eventSource(sourceDlq, settings));
+  watchSubscriptions(scope, source);
   denyOtherSenders(sourceDlq, []);
   denyOtherSenders(annotation, [messageProcessor]);
   denyOtherSenders(finalDlq, [finalDlqAnnotator]);
