@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse, parseAllDocuments } from 'yaml';
 
+import { resolved } from './cloudformation';
+
 const read = (name: string): string => readFileSync(join(__dirname, '../../examples', name), 'utf8');
 const documents = (name: string): any[] => parseAllDocuments(read(name)).map((document) => document.toJS());
 
@@ -64,29 +66,92 @@ test('keda.yaml scales the Deployment of kubernetes.yaml by the queues that it r
   assert.deepEqual(spec.triggers.map(({ metadata, authenticationRef }: any) => [metadata.queueURL, metadata.awsRegion, authenticationRef.name]), expected);
 });
 
-test('ecs.yaml scales its service by the messages a task on both queues', () => {
-  const { Resources } = parse(read('ecs.yaml'));
-  const { ResourceId, ...target } = Resources.Tasks.Properties;
-  assert.deepEqual(ResourceId, { 'Fn::Sub': 'service/${Cluster}/${Service.Name}' });
-  assert.deepEqual(target, { ServiceNamespace: 'ecs', ScalableDimension: 'ecs:service:DesiredCount', MinCapacity: 2, MaxCapacity: { Ref: 'TasksMax' } });
-  assert.ok(!('DesiredCount' in Resources.Service.Properties), 'an update would undo the scaling');
-  const { Metrics } = Resources.Backlog.Properties.TargetTrackingScalingPolicyConfiguration.CustomizedMetricSpecification;
-  const [{ Expression }, ...metrics] = Metrics;
-  assert.equal(Expression, '(FILL(source, 0) + FILL(failed, 0)) / tasks');
-  const queue = (suffix: string): unknown => [{ Name: 'QueueName', Value: { 'Fn::Sub': `\${Prefix}-${suffix}` } }];
-  const service = [{ Name: 'ClusterName', Value: { Ref: 'Cluster' } }, { Name: 'ServiceName', Value: { 'Fn::GetAtt': ['Service', 'Name'] } }];
-  assert.deepEqual(metrics.map(({ Id, ReturnData, MetricStat: { Stat, Metric } }: any) => [Id, ReturnData, Stat, Metric.Namespace, Metric.MetricName, Metric.Dimensions]), [
-    ['source', false, 'Sum', 'AWS/SQS', 'ApproximateNumberOfMessagesVisible', queue('source')],
-    ['failed', false, 'Sum', 'AWS/SQS', 'ApproximateNumberOfMessagesVisible', queue('intermediate-dlq')],
-    ['tasks', false, 'Average', 'ECS/ContainerInsights', 'RunningTaskCount', service],
-  ]);
+const FUNCTIONS = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'];
+const ACCOUNT = { Prefix: 'orders', LogKeyArn: '', 'AWS::Partition': 'aws', 'AWS::Region': 'eu-central-1', 'AWS::AccountId': '123456789012' };
+
+/** The resources of ecs.yaml for one function. */
+function ecs(name: string, parameters: Record<string, string> = {}): Record<string, any> {
+  const { Mappings, Conditions, Resources } = parse(read('ecs.yaml'));
+  const known = { ...ACCOUNT, ...parameters, Function: name };
+  return substituted(resolved(Resources, Conditions, known), known, Mappings);
+}
+
+/** With references, `Fn::FindInMap` and `Fn::Sub` replaced by their values; references to resources stay. */
+function substituted(value: any, known: Record<string, string>, mappings: any): any {
+  if (Array.isArray(value)) {
+    return value.map((element) => substituted(element, known, mappings));
+  }
+  if (typeof value !== 'object' || value === null) {
+    return value;
+  }
+  if ('Ref' in value) {
+    return known[value.Ref] ?? value;
+  }
+  if ('Fn::FindInMap' in value) {
+    const [map, first, second] = substituted(value['Fn::FindInMap'], known, mappings);
+    return mappings[map][first][second];
+  }
+  if ('Fn::Sub' in value) {
+    const [text, variables] = [value['Fn::Sub']].flat();
+    const all = { ...known, ...substituted(variables ?? {}, known, mappings) };
+    return text.replace(/\$\{([\w:]+)\}/g, (whole: string, name: string) => all[name] ?? whole);
+  }
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, substituted(member, known, mappings)]));
+}
+
+test('ecs.yaml scales each service by the messages a task on the queue that it reads', () => {
+  const queues = FUNCTIONS.map((name) => {
+    const { Service, Tasks, Backlog } = ecs(name);
+    const { ResourceId, ...target } = Tasks.Properties;
+    assert.equal(ResourceId, 'service/${Cluster}/${Service.Name}');
+    assert.deepEqual(target, { ServiceNamespace: 'ecs', ScalableDimension: 'ecs:service:DesiredCount', MinCapacity: { Ref: 'TasksMin' }, MaxCapacity: { Ref: 'TasksMax' } });
+    assert.ok(!('DesiredCount' in Service.Properties), 'an update would undo the scaling');
+    const [{ Expression }, ...metrics] = Backlog.Properties.TargetTrackingScalingPolicyConfiguration.CustomizedMetricSpecification.Metrics;
+    assert.equal(Expression, 'FILL(waiting, 0) / tasks');
+    const [waiting, tasks] = metrics.map(({ Id, ReturnData, MetricStat: { Stat, Metric } }: any) => [Id, ReturnData, Stat, Metric.Namespace, Metric.MetricName, Metric.Dimensions]);
+    const service = [{ Name: 'ClusterName', Value: { Ref: 'Cluster' } }, { Name: 'ServiceName', Value: { 'Fn::GetAtt': ['Service', 'Name'] } }];
+    assert.deepEqual(tasks, ['tasks', false, 'Average', 'ECS/ContainerInsights', 'RunningTaskCount', service]);
+    const [{ Name, Value }] = waiting.pop();
+    assert.deepEqual([...waiting, Name], ['waiting', false, 'Sum', 'AWS/SQS', 'ApproximateNumberOfMessagesVisible', 'QueueName']);
+    return Value;
+  });
+  assert.deepEqual(queues, ['orders-source', 'orders-intermediate-dlq', 'orders-annotation']);
+});
+
+test('a role of ecs.yaml has the rights of one function, and ECS takes it on for this account alone', () => {
+  const queue = (suffix: string): string => `arn:aws:sqs:eu-central-1:123456789012:orders-${suffix}`;
+  const trusted = (condition: unknown): unknown => [{ Effect: 'Allow', Principal: { Service: 'ecs-tasks.amazonaws.com' }, Action: 'sts:AssumeRole', Condition: condition }];
+  const StringEquals = { 'aws:SourceAccount': '123456789012' };
+  const rights = FUNCTIONS.map((name) => {
+    const { TaskRole, ExecutionRole } = ecs(name);
+    const ArnLike = { 'aws:SourceArn': 'arn:aws:ecs:eu-central-1:123456789012:*' };
+    assert.deepEqual(TaskRole.Properties.AssumeRolePolicyDocument.Statement, trusted({ StringEquals, ArnLike }));
+    assert.deepEqual(ExecutionRole.Properties.AssumeRolePolicyDocument.Statement, trusted({ StringEquals }));
+    const [{ PolicyDocument }, ...others] = TaskRole.Properties.Policies;
+    assert.equal(others.length, 0);
+    return PolicyDocument.Statement.map(({ Effect, Action, Resource }: any) => [Effect, [Action].flat().join(' '), [Resource].flat().sort()]);
+  });
+  const reads = 'sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes';
+  const expected = [
+    ['source', ['annotation', 'intermediate-dlq', 'source']],
+    ['intermediate-dlq', ['annotation', 'source']],
+    ['annotation', ['final-dlq']],
+  ] as const;
+  assert.deepEqual(rights, expected.map(([from, to]) => [['Allow', reads, [queue(from)]], ['Allow', 'sqs:SendMessage', to.map(queue)]]));
+});
+
+test('the logs of ecs.yaml have the key that is given', () => {
+  assert.equal(ecs('message-processor').Log.Properties.KmsKeyId, undefined);
+  const LogKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/0191f3a2-7b1c-7d3e-8f00-000000000001';
+  assert.equal(ecs('message-processor', { LogKeyArn }).Log.Properties.KmsKeyId, LogKeyArn);
 });
 
 test('the lines of containers.md have the functions and the variables of ecs.yaml', () => {
   const page = readFileSync(join(__dirname, '../../docs/containers.md'), 'utf8');
-  const [{ Command, Environment }] = parse(read('ecs.yaml')).Resources.Task.Properties.ContainerDefinitions;
-  const functions = Command.slice(0, 4).join(' ');
+  const commands = FUNCTIONS.map((name) => ecs(name).Task.Properties.ContainerDefinitions[0].Command.slice(0, 2));
+  const functions = `work ${commands.map(([work, name]: string[]) => (work === 'work' ? name : work)).join(' ')}`;
   assert.ok(page.includes(`  ${functions} --name=orders\n`), functions);
+  const [{ Environment }] = ecs('message-processor').Task.Properties.ContainerDefinitions;
   const [, file = ''] = /`orders.env`.*?```text\n(.*?)```/s.exec(page) ?? [];
   const given = [...file.matchAll(/^(\w+)=/gm)].map(([, name]) => name);
   // Fargate sets the region; the rest of the time for a batch is the default there.
@@ -94,9 +159,10 @@ test('the lines of containers.md have the functions and the variables of ecs.yam
   assert.deepEqual(given, ['AWS_REGION', ...names]);
 });
 
-test('the role of ecs.yaml is the one that containers.md gives to queues.yaml', () => {
-  const { RoleName } = parse(read('ecs.yaml')).Resources.TaskRole.Properties;
-  assert.deepEqual(RoleName, { 'Fn::Sub': 'redeliver-${Prefix}' });
+test('the roles of ecs.yaml are those that containers.md gives to queues.yaml', () => {
+  const names = FUNCTIONS.map((name) => ecs(name).TaskRole.Properties.RoleName);
+  assert.deepEqual(names, FUNCTIONS.map((name) => `redeliver-orders-${name}`));
   const page = readFileSync(join(__dirname, '../../docs/containers.md'), 'utf8');
-  assert.match(page, /Prefix=orders WorkerRoleArns=arn:aws:iam::123456789012:role\/redeliver-orders$/m);
+  assert.ok(page.includes(`WorkerRoleArns=$ROLES-message-processor,$ROLES-failed-message-processor,$ROLES-final-dlq-annotator\n`));
+  assert.ok(page.includes('ROLES=arn:aws:iam::123456789012:role/redeliver-orders\n'));
 });

@@ -10,7 +10,8 @@ use super::*;
 
 /// What a manifest says of its container.
 struct Container {
-    arguments: Vec<String>,
+    /// Of each process.
+    arguments: Vec<Vec<String>>,
     variables: BTreeMap<String, String>,
     /// The time between SIGTERM and SIGKILL.
     grace_seconds: u64,
@@ -49,7 +50,7 @@ async fn what_kubernetes_is_told_to_run_runs() {
         assert_eq!(container[probe]["httpGet"], json!({ "path": path, "port": port["name"] }));
     }
     let arguments = serde_json::from_value(container["args"].clone()).unwrap();
-    runs(Container { arguments, variables, grace_seconds }).await;
+    runs(Container { arguments: vec![arguments], variables, grace_seconds }).await;
 }
 
 #[tokio::test]
@@ -57,7 +58,10 @@ async fn what_ecs_is_told_to_run_runs() {
     let template = &documents("ecs.yaml").await[0];
     let task = &template["Resources"]["Task"]["Properties"];
     let container = &task["ContainerDefinitions"][0];
-    let arguments = container["Command"].as_array().unwrap().iter().map(substituted).collect();
+    let command = container["Command"].as_array().unwrap();
+    let of =
+        |function: &str| command.iter().map(|text| substituted(text).replace("Function", function)).collect();
+    let arguments = ALL.iter().map(|function| of(function)).collect();
     let variables = named(&container["Environment"], "Name", "Value");
     assert_eq!(
         (&container["ReadonlyRootFilesystem"], &container["User"]),
@@ -70,39 +74,43 @@ async fn what_ecs_is_told_to_run_runs() {
 
 /// With the tests' queues, target and port in place of the manifest's.
 async fn runs(container: Container) {
-    let Container { mut arguments, variables, grace_seconds } = container;
+    let Container { arguments, variables, grace_seconds } = container;
     let names: Vec<_> = variables.keys().map(String::as_str).collect();
     assert_eq!(names, VARIABLES);
     let settings = fs::read_to_string(root().join("docs/settings.md")).unwrap();
     assert!(names.iter().all(|name| settings.contains(&format!("`{name}`"))), "each is a setting");
     assert_eq!(variables["SOURCE_QUEUE_URL"].rsplit('/').next(), Some("orders-source"));
-    let port = arguments.pop();
-    assert_eq!(port.as_deref(), Some("--health=0.0.0.0:8080"), "and `start` gives another one");
-    let span = |name: &str| {
-        let text = arguments.iter().find_map(|argument| argument.strip_prefix(name)).unwrap();
-        text.strip_suffix('s').unwrap().parse::<u64>().unwrap()
-    };
-    // `redeliver work --help`: a receive, a batch and ten seconds.
-    assert_eq!(grace_seconds, span("--wait=") + span("--invocation=") + 10 + 10, "10 s to spare");
-
     let (topology, target, image) = (topology().await, HttpTarget::start().await, Image::unpack().await);
-    let mut command = image.command();
-    command.args(&arguments);
-    command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
-    set_up(&mut command, &topology, target.url());
-    for name in ["RETRY_POLICY", "TARGET_TIMEOUT_SECONDS"] {
-        command.env(name, &variables[name]);
+    let (mut working, mut functions) = (Vec::new(), Vec::new());
+    for mut arguments in arguments {
+        let port = arguments.pop();
+        assert_eq!(port.as_deref(), Some("--health=0.0.0.0:8080"), "and `start` gives another one");
+        let span = |name: &str| {
+            let text = arguments.iter().find_map(|argument| argument.strip_prefix(name)).unwrap();
+            text.strip_suffix('s').unwrap().parse::<u64>().unwrap()
+        };
+        // `redeliver work --help`: a receive, a batch and ten seconds.
+        assert_eq!(grace_seconds, span("--wait=") + span("--invocation=") + 10 + 10, "10 s to spare");
+        let mut command = image.command();
+        command.args(&arguments);
+        command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
+        set_up(&mut command, &topology, target.url());
+        for name in ["RETRY_POLICY", "TARGET_TIMEOUT_SECONDS"] {
+            command.env(name, &variables[name]);
+        }
+        working.push(Working::start(command).await);
     }
-    let mut working = Working::start(command).await;
     topology.send([message(0, &json!({}))]).await;
     settle(&topology).await;
-    let (status, report) = working.get("/healthz").await;
-    assert_eq!(status, 200);
-    let functions: Vec<_> =
-        report["functions"].as_array().unwrap().iter().map(|one| &one["function"]).collect();
-    assert_eq!(functions, ALL.map(|name| format!("orders-{name}")).each_ref());
-    working.signal("TERM", "stopping").await;
-    assert_eq!(working.end().await.0, Some(0));
+    for mut one in working {
+        let (status, report) = one.get("/healthz").await;
+        assert_eq!(status, 200);
+        let names = report["functions"].as_array().unwrap().iter().map(|one| one["function"].clone());
+        functions.extend(names);
+        one.signal("TERM", "stopping").await;
+        assert_eq!(one.end().await.0, Some(0));
+    }
+    assert_eq!(functions, ALL.map(|name| json!(format!("orders-{name}"))));
     assert_eq!(target.requests(&id(0)).len(), 1);
 }
 
