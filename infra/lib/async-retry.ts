@@ -11,7 +11,7 @@ import { annotatorAlarms, createAnnotator } from './annotator';
 import { type AsyncPlan, asyncPlanOf } from './async-plan';
 import { allowSend, createFunction, innerEventSource } from './function';
 import { lambdaMetric } from './metrics';
-import { addQueueUrls } from './outputs';
+import { addQueueUrls, addRoleArns } from './outputs';
 import type { AsyncRetryProps } from './props';
 import {
   createDeadLetterQueues,
@@ -78,7 +78,10 @@ export class AsyncRetry extends Construct {
     ]);
   }
 
-  /** Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`. At most once per stack. */
+  /**
+   * Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`, and the ARNs of the functions' roles. At most
+   * once per stack.
+   */
   public addOutputs(): void {
     addQueueUrls(this, {
       source: { queue: this.retryQueue, description: 'Failed invocations, until their retry.' },
@@ -86,6 +89,7 @@ export class AsyncRetry extends Construct {
       annotation: this.annotationQueue,
       finalDlq: this.finalDlq,
     });
+    addRoleArns(this, { AsyncRetryHandler: this.asyncRetryHandler, FinalDlqAnnotator: this.finalDlqAnnotator });
   }
 }
 

@@ -23,12 +23,14 @@ const LONGEST = Duration.minutes(3);
  *
  * Invalid queues are refused by a check resource with a new id for each change, which a rollback deletes. If an update
  * refused them, its rollback would be refused, too, and leave the stack stuck.
+ *
+ * @returns the function that sets them.
  */
 export function setQueueAttributes(
   scope: Construct,
   plan: Plan,
   { source, sourceDlq, messageProcessor }: Loop,
-): void {
+): lambda.Function {
   const stack = Stack.of(scope);
   // One group per queue: when another queue replaces it, the old function still has the rights to remove its redrive
   // policy.
@@ -59,6 +61,7 @@ export function setQueueAttributes(
   check.node.addDependency(setter); // including its settings for asynchronous invocations
   set.node.addDependency(check);
   messageProcessor.node.addDependency(set);
+  return setter;
 }
 
 /** Identifies the build; `undefined` for a user's function with inline code. */

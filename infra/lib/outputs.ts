@@ -1,4 +1,5 @@
 import { CfnOutput, Stack } from 'aws-cdk-lib';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
@@ -44,4 +45,13 @@ export function addQueueUrls(scope: Construct, { source, intermediateDlq, source
   }
   add('AnnotationQueueUrl', annotation, 'Given up, until annotated.');
   add('FinalDlqUrl', finalDlq, 'Given up, with the reason. Read it.');
+}
+
+/** Adds the ARN of each function's role to the stack's outputs, for policies of keys, buckets and endpoints elsewhere. */
+export function addRoleArns(scope: Construct, functions: Readonly<Record<string, lambda.IFunction | undefined>>): void {
+  for (const [name, { role }] of Object.entries(functions).flatMap(([name, made]) => (made ? [[name, made] as const] : []))) {
+    if (role) {
+      new CfnOutput(scope, `${name}RoleArn`, { value: role.roleArn, description: 'The role of this function.' }).overrideLogicalId(`${name}RoleArn`);
+    }
+  }
 }

@@ -10,7 +10,7 @@ import { warnOfThroughput } from './existing-queue-checks';
 import { setQueueAttributes } from './existing-source-queue';
 import { saveQueries } from './log-queries';
 import { normalizeProps } from './normalized-props';
-import { addQueueUrls } from './outputs';
+import { addQueueUrls, addRoleArns } from './outputs';
 import { planOf } from './planning';
 import type { RedeliverProps } from './props';
 import { warnOfSecretInUrl } from './secret-parameter';
@@ -45,15 +45,16 @@ export class Redeliver extends Construct {
   readonly finalDlqAnnotator: lambda.Function;
   /** All alarms. */
   readonly alarms: cloudwatch.Alarm[];
+  /** The functions whose roles are ours. */
+  private readonly withRoles: Readonly<Record<string, lambda.Function | undefined>>;
 
   constructor(scope: Construct, id: string, props: RedeliverProps) {
     super(scope, id);
     const given = normalizeProps(props);
     const plan = planOf(given, this);
     const loop = STRATEGIES[plan.strategy].create(this, given, plan);
-    if (given.existingSourceQueue && !queueOfThisStack(given.existingSourceQueue, Stack.of(this))) {
-      setQueueAttributes(this, plan, loop);
-    }
+    const isElsewhere = given.existingSourceQueue && !queueOfThisStack(given.existingSourceQueue, Stack.of(this));
+    const setter = isElsewhere ? setQueueAttributes(this, plan, loop) : undefined;
     const alarms = createAlarms(this, given, plan, loop);
     if (props.dashboard !== false) {
       createDashboard(this, plan, loop, alarms);
@@ -73,9 +74,18 @@ export class Redeliver extends Construct {
     this.failedMessageProcessor = loop.failedMessageProcessor;
     this.finalDlqAnnotator = loop.finalDlqAnnotator;
     this.alarms = alarms;
+    this.withRoles = {
+      MessageProcessor: plan.userFunction ? undefined : loop.messageProcessor,
+      FailedMessageProcessor: loop.failedMessageProcessor,
+      FinalDlqAnnotator: loop.finalDlqAnnotator,
+      SourceQueueSetter: setter,
+    };
   }
 
-  /** Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`. At most once per stack. */
+  /**
+   * Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`, and the ARNs of the functions' roles. At most
+   * once per stack.
+   */
   public addOutputs(): void {
     addQueueUrls(this, {
       source: { queue: this.sourceQueue, description: 'Send messages here.' },
@@ -85,5 +95,6 @@ export class Redeliver extends Construct {
       annotation: this.annotationQueue,
       finalDlq: this.finalDlq,
     });
+    addRoleArns(this, this.withRoles);
   }
 }

@@ -4,7 +4,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 
 import { SourceQueue, Target } from '../lib/index';
 import { ifElse, type Json, type JsonObject, mergeTemplates, type Template } from './merge';
-import { conditionsOf, is, type OptionName, PARAMETERS as SHARED, RULES } from './parameters';
+import { conditionsOf, is, OPTION_NAMES, type OptionName, PARAMETERS as SHARED, RULES } from './parameters';
 import { asFile, constructTemplate, HEAD, type Package, valueOf, withConditions, zipOf } from './template';
 
 /** Parameters of the template for an existing function. */
@@ -61,22 +61,27 @@ export const PARAMETERS = {
   MaxConcurrency: SHARED.MaxConcurrency,
   InnerConcurrency: SHARED.InnerConcurrency,
   KmsKeyArn: SHARED.KmsKeyArn,
+  LogKeyArn: SHARED.LogKeyArn,
+  EnvironmentKeyArn: SHARED.EnvironmentKeyArn,
   ProducerPrincipals: SHARED.ProducerPrincipals,
   VpcSubnetIds: { ...SHARED.VpcSubnetIds, Description: "The subnets of redeliver's own functions in your VPC, comma-separated. '': no VPC." },
   VpcSecurityGroupIds: SHARED.VpcSecurityGroupIds,
   ArchiveBucket: SHARED.ArchiveBucket,
   ArchiveBucketOwner: SHARED.ArchiveBucketOwner,
+  ArchiveKeyArn: SHARED.ArchiveKeyArn,
   ArchivePrefix: SHARED.ArchivePrefix,
   ArchiveOmit: SHARED.ArchiveOmit,
   NotifyArn: SHARED.NotifyArn,
+  NotifyKeyArn: SHARED.NotifyKeyArn,
   PermissionsBoundaryArn: SHARED.PermissionsBoundaryArn,
+  LogRetentionDays: SHARED.LogRetentionDays,
   Tracing: SHARED.Tracing,
   AlarmTopicArn: SHARED.AlarmTopicArn,
   MessageAgeAlarmSeconds: SHARED.MessageAgeAlarmSeconds,
 } satisfies JsonObject;
 
 /** The options that do not depend on the function or its target. */
-export const OWN_OPTIONS: readonly OptionName[] = ['HasKey', 'HasProducers', 'IsInVpc', 'HasBoundary', 'IsTraced', 'TellsTopic', 'HasArchive', 'HasNotices'];
+export const OWN_OPTIONS = OPTION_NAMES.filter((name) => name !== 'HasHeaders');
 
 /** Conditions of the resources. */
 export const CONDITIONS: JsonObject = {
@@ -109,8 +114,8 @@ const ADDED_TYPES = ['AWS::IAM::Policy', 'AWS::Lambda::EventSourceMapping'];
 export function ownFunctionTemplateFile(from: Package): string {
   const [taken, created] = (['existing', 'new'] as const).map((source) => withConditions(ownFunctionTemplate(from, OWN_OPTIONS, source))) as [Template, Template];
   const { Conditions, ...rest } = mergeTemplates('TakesQueue', taken, created, 'CreatesQueue');
-  const { PointersAreForAnyBody, ArchiveHasBucket, VpcIsComplete } = RULES;
-  const Rules = { PointersAreForAnyBody, ArchiveHasBucket, VpcIsComplete, ProducersAreOfANewQueue: PRODUCERS_RULE };
+  const { PointersAreForAnyBody, ArchiveHasBucket, NotifyKeyHasTopic, VpcIsComplete } = RULES;
+  const Rules = { PointersAreForAnyBody, ArchiveHasBucket, NotifyKeyHasTopic, VpcIsComplete, ProducersAreOfANewQueue: PRODUCERS_RULE };
   return asFile({ ...HEAD, Parameters: PARAMETERS, Rules, Conditions: { ...CONDITIONS, ...Conditions }, ...rest });
 }
 

@@ -1,3 +1,5 @@
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+
 import { PRINCIPAL } from '../lib/producers';
 import type { JsonObject } from './merge';
 
@@ -9,6 +11,9 @@ const PREFIX_CHARACTERS_MAX = 64 - '-failed-message-processor'.length;
 
 /** A JSON Pointer to a member, without a comma. */
 const POINTER = '(/([^~/,]|~[01])*)+';
+
+/** The ARN of a key, or nothing. */
+const KEY = { Type: 'String', Default: '', AllowedPattern: '(arn:[^:]+:kms:[^:]+:\\d{12}:key/[^:\\s]+)?' };
 
 /** The template's parameters. */
 export const PARAMETERS = {
@@ -98,12 +103,9 @@ export const PARAMETERS = {
     MaxValue: 1000,
     Description: 'Concurrent invocations of each function except the message-processor, about 100 messages a second each.',
   },
-  KmsKeyArn: {
-    Type: 'String',
-    Default: '',
-    AllowedPattern: '(arn:[^:]+:kms:[^:]+:\\d{12}:key/[^:\\s]+)?',
-    Description: "The ARN of the key that encrypts the queues. '': keys managed by SQS.",
-  },
+  KmsKeyArn: { ...KEY, Description: "The ARN of the key that encrypts the queues. '': keys managed by SQS." },
+  LogKeyArn: { ...KEY, Description: "The ARN of the key that encrypts the logs; its policy lets CloudWatch Logs use it. '': keys of CloudWatch Logs." },
+  EnvironmentKeyArn: { ...KEY, Description: "The ARN of the key that encrypts the functions' environment variables. '': a key of Lambda." },
   ProducerPrincipals: {
     Type: 'String',
     Default: '',
@@ -134,6 +136,7 @@ export const PARAMETERS = {
     AllowedPattern: '(\\d{12})?',
     Description: "The account that owns ArchiveBucket. '': this account.",
   },
+  ArchiveKeyArn: { ...KEY, Description: "The ARN of the key of ArchiveBucket. '': the bucket has none of its own." },
   ArchivePrefix: {
     Type: 'String',
     Default: '',
@@ -155,11 +158,18 @@ export const PARAMETERS = {
     AllowedPattern: '(arn:[^:]+:(sns:[^:]+:\\d{12}:[A-Za-z0-9_-]+|events:[^:]+:\\d{12}:event-bus/[A-Za-z0-9_./-]+))?',
     Description: "The standard SNS topic or the event bus in this region that gets notices of the causes of dead letters. '': none.",
   },
+  NotifyKeyArn: { ...KEY, Description: "The ARN of the key of the topic of NotifyArn. '': the topic has none of its own." },
   PermissionsBoundaryArn: {
     Type: 'String',
     Default: '',
     AllowedPattern: '(arn:[^:]+:iam::(\\d{12}|aws):policy/\\S+)?',
     Description: "The managed policy that bounds the functions' roles. '': none.",
+  },
+  LogRetentionDays: {
+    Type: 'Number',
+    Default: RetentionDays.ONE_MONTH,
+    AllowedValues: Object.values(RetentionDays).filter((days): days is RetentionDays => typeof days === 'number' && days !== RetentionDays.INFINITE),
+    Description: 'The days that CloudWatch Logs keeps the logs.',
   },
   Tracing: {
     Type: 'String',
@@ -232,8 +242,17 @@ export const RULES = {
     RuleCondition: isEmpty('ArchiveBucket'),
     Assertions: [
       {
-        Assert: { 'Fn::And': [isEmpty('ArchiveBucketOwner'), isEmpty('ArchivePrefix'), isEmpty('ArchiveOmit')] },
-        AssertDescription: 'Give ArchiveBucket, or remove ArchiveBucketOwner, ArchivePrefix and ArchiveOmit.',
+        Assert: { 'Fn::And': ['ArchiveBucketOwner', 'ArchiveKeyArn', 'ArchivePrefix', 'ArchiveOmit'].map(isEmpty) },
+        AssertDescription: 'Give ArchiveBucket, or remove ArchiveBucketOwner, ArchiveKeyArn, ArchivePrefix and ArchiveOmit.',
+      },
+    ],
+  },
+  NotifyKeyHasTopic: {
+    RuleCondition: isEmpty('NotifyArn'),
+    Assertions: [
+      {
+        Assert: isEmpty('NotifyKeyArn'),
+        AssertDescription: 'Give the topic of NotifyKeyArn as NotifyArn, or remove NotifyKeyArn: an event bus needs no right on its key.',
       },
     ],
   },
@@ -277,7 +296,11 @@ export const OPTIONS = {
     ...ifGiven('ArchiveBucket', '{"Ref":"ArchiveBucketOwner"}', '{"Ref":"ArchivePrefix"}', '{"Ref":"ArchiveOmit"}'),
     resources: ['"MetricName":"ArchiveRefused"'],
   },
+  HasArchiveKey: ifGiven('ArchiveKeyArn'),
   HasNotices: { ...ifGiven('NotifyArn'), resources: ['"MetricName":"NoticeRefused"'] },
+  HasNotifyKey: ifGiven('NotifyKeyArn'),
+  HasLogKey: ifGiven('LogKeyArn'),
+  HasEnvironmentKey: ifGiven('EnvironmentKeyArn'),
 } satisfies Readonly<Record<string, Option>>;
 
 export type OptionName = keyof typeof OPTIONS;

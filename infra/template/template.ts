@@ -103,16 +103,29 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
     architecture: from.architecture,
     ...(from.bundles && { bundles: from.bundles }),
     ...(has('IsInVpc') && { vpc: vpcOf(stack) }),
-    ...(has('HasKey') && { encryptionKey: kms.Key.fromKeyArn(stack, 'Key', valueOf(stack, 'KmsKeyArn')) }),
+    ...(has('HasKey') && { encryptionKey: keyOf(stack, 'KmsKeyArn') }),
     ...(has('HasProducers') && { producers: [Producer.principal(Token.asString(listIn(valueOf(stack, 'ProducerPrincipals'))))] }),
     ...(has('TellsTopic') && { ticketTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
     ...(has('HasArchive') && {
-      archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: valueOf(stack, 'ArchiveBucket'), account: archiveOwnerIn(stack) }),
+      archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', {
+        bucketName: valueOf(stack, 'ArchiveBucket'),
+        account: archiveOwnerIn(stack),
+        ...(has('HasArchiveKey') && { encryptionKey: keyOf(stack, 'ArchiveKeyArn') }),
+      }),
       archivePrefix: valueOf(stack, 'ArchivePrefix'),
       archiveOmit: [valueOf(stack, 'ArchiveOmit')],
     }),
     // Or an event bus: see policyParameters.
-    ...(has('HasNotices') && { notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', valueOf(stack, 'NotifyArn'))) }),
+    ...(has('HasNotices') && {
+      notify: Notify.topic(
+        sns.Topic.fromTopicAttributes(stack, 'Notices', {
+          topicArn: valueOf(stack, 'NotifyArn'),
+          ...(has('HasNotifyKey') && { keyArn: valueOf(stack, 'NotifyKeyArn') }),
+        }),
+      ),
+    }),
+    ...(has('HasLogKey') && { logEncryptionKey: keyOf(stack, 'LogKeyArn') }),
+    ...(has('HasEnvironmentKey') && { environmentEncryptionKey: keyOf(stack, 'EnvironmentKeyArn') }),
   });
   if (has('HasBoundary')) {
     const boundary = iam.ManagedPolicy.fromManagedPolicyArn(stack, 'Boundary', valueOf(stack, 'PermissionsBoundaryArn'));
@@ -138,6 +151,10 @@ function targetOf(stack: Stack, target: Variant['target'], hasHeaders: boolean):
   return hasHeaders
     ? Target.http(url, { errorExcerpt, headersSecret: secretsmanager.Secret.fromSecretCompleteArn(stack, 'Headers', valueOf(stack, 'HeadersSecretArn')) })
     : Target.http(url, { errorExcerpt });
+}
+
+function keyOf(stack: Stack, parameter: keyof typeof PARAMETERS): kms.IKey {
+  return kms.Key.fromKeyArn(stack, `${parameter}Key`, valueOf(stack, parameter));
 }
 
 /** The account that `ArchiveBucketOwner` names, or the stack's. */
@@ -254,6 +271,8 @@ function withParameters(resource: JsonObject, architecture: lambda.Architecture)
       return { ...resource, Properties: { ...properties, ...mappingParameters(properties) } };
     case 'AWS::IAM::Policy':
       return { ...resource, Properties: { ...properties, ...policyParameters(properties) } };
+    case 'AWS::Logs::LogGroup':
+      return { ...resource, Properties: { ...properties, RetentionInDays: { Ref: 'LogRetentionDays' } } };
     default:
       return resource;
   }
@@ -299,8 +318,21 @@ function mappingParameters({ EventSourceArn }: JsonObject): JsonObject {
  */
 function policyParameters({ PolicyDocument }: JsonObject): JsonObject {
   const { Statement, ...rest } = PolicyDocument as { readonly Statement: readonly JsonObject[] };
-  const statements = Statement.map((statement) => (statement['Action'] === 'sns:Publish' ? { ...statement, ...PUBLISH } : statement));
+  const statements = byKey(Statement).map((statement) => (statement['Action'] === 'sns:Publish' ? { ...statement, ...PUBLISH } : statement));
   return { PolicyDocument: { ...rest, Statement: statements } };
+}
+
+/** One statement for each key, at the end: the CDK merges those of several keys, each of which is an option of its own. */
+function byKey(statements: readonly JsonObject[]): JsonObject[] {
+  const isOfKey = ({ Action }: JsonObject): boolean => JSON.stringify(Action).includes('"kms:');
+  const rights = statements.filter(isOfKey).flatMap(({ Action, Resource }) => [Resource].flat().map((key) => ({ key: JSON.stringify(key), actions: [Action].flat() })));
+  const keys = [...new Set(rights.map(({ key }) => key))].sort();
+  const ofKeys = keys.map((key): JsonObject => {
+    const actions = new Set(rights.filter((right) => right.key === key).flatMap((right) => right.actions as string[]));
+    const [only = '', ...others] = [...actions].sort();
+    return { Action: others.length === 0 ? only : [only, ...others], Effect: 'Allow', Resource: JSON.parse(key) };
+  });
+  return [...statements.filter((statement) => !isOfKey(statement)), ...ofKeys];
 }
 
 const PUBLISH = { Action: ['events:PutEvents', 'sns:Publish'], Condition: ONLY_NOTICES };

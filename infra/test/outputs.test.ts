@@ -1,9 +1,10 @@
-import { Stack } from 'aws-cdk-lib';
+import { Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, Redeliver, Strategy } from '../lib/index';
+import { AsyncRetry, Redeliver, SourceQueue, Strategy, Target } from '../lib/index';
 import { plain } from './stack-exact';
 import { fakeBundles, HTTP, stackWith } from './stack-support';
 import { userFunction } from './stack-variants';
@@ -22,19 +23,36 @@ describe('`redeliver --stack` finds a construct in an app of a user', () => {
       IntermediateDlqUrl: '{IntermediateDlq}',
       AnnotationQueueUrl: '{AnnotationQueue}',
       FinalDlqUrl: '{FinalDlq}',
+      MessageProcessorRoleArn: '{MessageProcessorRole.Arn}',
+      FailedMessageProcessorRoleArn: '{FailedMessageProcessorRole.Arn}',
+      FinalDlqAnnotatorRoleArn: '{FinalDlqAnnotatorRole.Arn}',
     });
   });
 
   test('without a queue that there is not', () => {
     const { stack, redeliver } = stackWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY }));
     redeliver.addOutputs();
-    assert.deepEqual(Object.keys(outputs(stack)), ['SourceQueueUrl', 'AnnotationQueueUrl', 'FinalDlqUrl']);
+    const roles = ['MessageProcessorRoleArn', 'FinalDlqAnnotatorRoleArn'];
+    assert.deepEqual(Object.keys(outputs(stack)), ['SourceQueueUrl', 'AnnotationQueueUrl', 'FinalDlqUrl', ...roles]);
+  });
+
+  test('with the role of the function that sets up an existing queue, but none of a function of the user', () => {
+    const { stack, redeliver } = stackWith((stack) => ({
+      target: Target.ownFunction(userFunction(stack, 'Own', { timeout: Duration.seconds(30), architecture: lambda.Architecture.ARM_64 })),
+      existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'),
+    }));
+    redeliver.addOutputs();
+    assert.deepEqual(Object.keys(outputs(stack)).filter((name) => name.endsWith('RoleArn')), [
+      'FailedMessageProcessorRoleArn', 'FinalDlqAnnotatorRoleArn', 'SourceQueueSetterRoleArn',
+    ]);
   });
 
   test('of functions that are invoked asynchronously', () => {
     const stack = new Stack();
     new AsyncRetry(stack, 'Retries', { functions: [userFunction(stack, 'Report')], bundles: fakeBundles() }).addOutputs();
-    assert.equal(outputs(stack)['SourceQueueUrl'], '{RetryQueue}');
+    const { SourceQueueUrl, AsyncRetryHandlerRoleArn, FinalDlqAnnotatorRoleArn } = outputs(stack);
+    assert.equal(SourceQueueUrl, '{RetryQueue}');
+    assert.deepEqual([AsyncRetryHandlerRoleArn, FinalDlqAnnotatorRoleArn], ['{AsyncRetryHandlerRole.Arn}', '{FinalDlqAnnotatorRole.Arn}']);
   });
 
   test('once in a stack', () => {

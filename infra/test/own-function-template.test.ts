@@ -24,7 +24,10 @@ function withOneCheck(section: any): any {
 
 /** The parameters that add all options, or none but these. */
 function parametersOf(all: boolean, others: Record<string, string> = {}): Record<string, string> {
-  const given = ['AlarmTopicArn', 'KmsKeyArn', 'ProducerPrincipals', 'PermissionsBoundaryArn', 'VpcSubnetIds', 'ArchiveBucket', 'NotifyArn'].map((name) => [name, all ? 'given' : '']);
+  const given = [
+    'AlarmTopicArn', 'KmsKeyArn', 'ProducerPrincipals', 'PermissionsBoundaryArn', 'VpcSubnetIds', 'ArchiveBucket', 'ArchiveKeyArn', 'NotifyArn',
+    'NotifyKeyArn', 'LogKeyArn', 'EnvironmentKeyArn',
+  ].map((name) => [name, all ? 'given' : '']);
   return { ...Object.fromEntries(given), Tracing: String(all), ReadsQueue: 'true', SourceQueueArn: '', ...others };
 }
 

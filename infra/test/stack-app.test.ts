@@ -58,14 +58,16 @@ describe('the app', () => {
     template.allResourcesProperties('AWS::CloudWatch::Alarm', { AlarmActions: ['arn:aws:sns:eu-west-1:111122223333:alarms'] });
   });
 
-  test("the queues' URLs are outputs, for producers and for `redeliver --stack`", () => {
+  test("the queues' URLs are outputs, for producers and for `redeliver --stack`, and the roles' ARNs", () => {
     const outputs = Object.keys(appTemplate(TARGET).findOutputs('*'));
-    assert.deepEqual(outputs.sort(), ['AnnotationQueueUrl', 'FinalDlqUrl', 'IntermediateDlqUrl', 'SourceQueueUrl']);
+    const roles = ['FailedMessageProcessorRoleArn', 'FinalDlqAnnotatorRoleArn', 'MessageProcessorRoleArn'];
+    assert.deepEqual(outputs.sort(), ['AnnotationQueueUrl', 'FinalDlqUrl', 'IntermediateDlqUrl', 'SourceQueueUrl', ...roles].sort());
   });
 
   test('strategy and long delays are context values, too', () => {
     const hiding = appTemplate({ ...TARGET, strategy: 'visibility', longDelays: 'true' });
-    assert.deepEqual(Object.keys(hiding.findOutputs('*')).sort(), ['AnnotationQueueUrl', 'FinalDlqUrl', 'SourceQueueUrl']);
+    const queues = Object.keys(hiding.findOutputs('*')).filter((name) => name.endsWith('Url'));
+    assert.deepEqual(queues.sort(), ['AnnotationQueueUrl', 'FinalDlqUrl', 'SourceQueueUrl']);
     assert.equal(variable(hiding, 'redeliver-prod-message-processor', 'STRATEGY'), 'visibility');
     assert.equal(variable(hiding, 'redeliver-prod-message-processor', 'RETRY_POLICY'), '{"long_delays":true}');
     const resending = appTemplate({ ...TARGET, strategy: 'delayed-resend', longDelays: 'false' });

@@ -248,6 +248,8 @@ describe('strategy ordered', () => {
       SourceDlqUrl: '{SourceDlq}',
       AnnotationQueueUrl: '{AnnotationQueue}',
       FinalDlqUrl: '{FinalDlq}',
+      MessageProcessorRoleArn: '{MessageProcessorRole.Arn}',
+      FinalDlqAnnotatorRoleArn: '{FinalDlqAnnotatorRole.Arn}',
     });
   });
 

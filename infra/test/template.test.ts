@@ -35,8 +35,14 @@ const GIVEN: Record<OptionName, Record<string, string>> = {
   IsTraced: { Tracing: 'true' },
   TellsTopic: { AlarmTopicArn: 'arn:aws:sns:eu-west-1:111122223333:alarms' },
   HasArchive: { ArchiveBucket: 'dead-letters-of-the-shop', ArchiveBucketOwner: '444455556666', ArchivePrefix: 'redeliver/', ArchiveOmit: '/customer/email,/card' },
+  HasArchiveKey: { ArchiveKeyArn: 'arn:aws:kms:eu-west-1:444455556666:key/0191f3a2-7b1c-7d3e-8f00-000000000002' },
   HasNotices: { NotifyArn: 'arn:aws:sns:eu-west-1:111122223333:notices' },
+  HasNotifyKey: { NotifyKeyArn: 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000003' },
+  HasLogKey: { LogKeyArn: 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000004' },
+  HasEnvironmentKey: { EnvironmentKeyArn: 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000005' },
 };
+/** The option that another one needs. */
+const NEEDED: { readonly [K in OptionName]?: OptionName } = { HasArchiveKey: 'HasArchive', HasNotifyKey: 'HasNotices' };
 
 /** Each variant without options and with all, and one variant with each option alone, and with those that belong together. */
 function* choices(): Generator<readonly [Variant, readonly OptionName[]]> {
@@ -47,7 +53,8 @@ function* choices(): Generator<readonly [Variant, readonly OptionName[]]> {
     }
   }
   for (const name of OPTION_NAMES) {
-    yield [{ strategy: Strategy.DELAYED_RESEND, target: 'url' }, [name]];
+    const needed = NEEDED[name];
+    yield [{ strategy: Strategy.DELAYED_RESEND, target: 'url' }, needed ? [needed, name] : [name]];
   }
   yield [{ strategy: Strategy.DELAYED_RESEND, target: 'url' }, ['HasArchive', 'HasNotices']];
 }
@@ -164,7 +171,10 @@ test('an archive, notices and both add what they need, and no more', () => {
   const parameters = { ARCHIVE_BUCKET: 'ArchiveBucket', ARCHIVE_BUCKET_OWNER: 'ArchiveBucketOwner', ARCHIVE_PREFIX: 'ArchivePrefix', ARCHIVE_OMIT: 'ArchiveOmit' };
   const archived = Object.entries(parameters).map(([name, Ref]) => [name, { Ref }]);
   const notified = ['NOTIFY_ARN', { Ref: 'NotifyArn' }];
+  const [archiveKey, topicKey] = [allow('kms:GenerateDataKey', '{ArchiveKeyArn}'), allow(['kms:Decrypt', 'kms:GenerateDataKey'], '{NotifyKeyArn}')];
   assert.deepEqual(added({}), { resources: [], variables: [], rights: [], onDashboard: 24 });
+  assert.deepEqual(added({ ...GIVEN.HasArchive, ...GIVEN.HasArchiveKey }), { resources: [alarm], variables: archived, rights: [put, archiveKey], onDashboard: 25 });
+  assert.deepEqual(added({ ...GIVEN.HasNotices, ...GIVEN.HasNotifyKey }), { resources: [alarm], variables: [notified], rights: [publish, topicKey], onDashboard: 25 });
   assert.deepEqual(added(GIVEN.HasArchive), { resources: [alarm], variables: archived, rights: [put], onDashboard: 25 });
   assert.deepEqual(added(GIVEN.HasNotices), { resources: [alarm], variables: [notified], rights: [publish], onDashboard: 25 });
   assert.deepEqual(added({ ...GIVEN.HasArchive, ...GIVEN.HasNotices }), {
@@ -307,12 +317,41 @@ test('exactly one target, headers only for a URL, and modes only for a function'
 
 test('a prefix and what is left out need a bucket', () => {
   const { url } = TARGETS;
-  const bucket = 'Give ArchiveBucket, or remove ArchiveBucketOwner, ArchivePrefix and ArchiveOmit.';
-  const { ArchiveBucket, ...others } = GIVEN.HasArchive;
+  const bucket = 'Give ArchiveBucket, or remove ArchiveBucketOwner, ArchiveKeyArn, ArchivePrefix and ArchiveOmit.';
+  const { ArchiveBucket, ...others } = { ...GIVEN.HasArchive, ...GIVEN.HasArchiveKey };
   for (const [name, value] of Object.entries(others)) {
     assert.deepEqual(refusals({ ...url, [name]: value }), [bucket]);
     assert.deepEqual(refusals({ ...url, [name]: value, ArchiveBucket: ArchiveBucket ?? '' }), []);
   }
+});
+
+test("a topic's key needs a topic", () => {
+  const { url } = TARGETS;
+  const topic = 'Give the topic of NotifyKeyArn as NotifyArn, or remove NotifyKeyArn: an event bus needs no right on its key.';
+  assert.deepEqual(refusals({ ...url, ...GIVEN.HasNotifyKey }), [topic]);
+  assert.deepEqual(refusals({ ...url, ...GIVEN.HasNotices, ...GIVEN.HasNotifyKey }), []);
+});
+
+test('each log group has the retention and the key that are given, and each function has the key of its variables', () => {
+  const { Conditions, Resources } = parse(FILE, { version: '1.1' });
+  const made = (given: Record<string, string>): any[] => Object.values(resolved(Resources, Conditions, withDefaults({ ...TARGETS.url, ...given })) as JsonObject);
+  const ofType = (type: string, given: Record<string, string>): any[] => made(given).filter(({ Type }) => Type === type).map(({ Properties }) => Properties);
+  const groups = (given: Record<string, string>): unknown[] => ofType('AWS::Logs::LogGroup', given).map(({ RetentionInDays, KmsKeyId }) => [RetentionInDays, KmsKeyId]);
+  const retention = { Ref: 'LogRetentionDays' };
+  assert.deepEqual(groups({}), Array(3).fill([retention, undefined]));
+  assert.deepEqual(groups(GIVEN.HasLogKey), Array(3).fill([retention, { Ref: 'LogKeyArn' }]));
+  const keys = (given: Record<string, string>): unknown[] => ofType('AWS::Lambda::Function', given).map(({ KmsKeyArn }) => KmsKeyArn);
+  assert.deepEqual(keys({}), Array(3).fill(undefined));
+  assert.deepEqual(keys(GIVEN.HasEnvironmentKey), Array(3).fill({ Ref: 'EnvironmentKeyArn' }));
+  const { Default, AllowedValues } = PARAMETERS.LogRetentionDays;
+  assert.deepEqual([Default, AllowedValues.length, AllowedValues.at(0), AllowedValues.at(-1)], [30, 22, 1, 3653]);
+});
+
+test('the outputs have the role of each function', () => {
+  const names = (file: string): string[] => Object.keys(parse(file, { version: '1.1' }).Outputs).filter((name) => name.endsWith('RoleArn'));
+  assert.deepEqual(names(FILE), ['MessageProcessorRoleArn', 'FailedMessageProcessorRoleArn', 'FinalDlqAnnotatorRoleArn']);
+  assert.deepEqual(names(ORDERED_FILE), ['MessageProcessorRoleArn', 'FinalDlqAnnotatorRoleArn']);
+  assert.deepEqual(names(ownFunctionTemplateFile(FROM)), ['FailedMessageProcessorRoleArn', 'FinalDlqAnnotatorRoleArn', 'SourceQueueSetterRoleArn']);
 });
 
 test('a pointer needs messages without an envelope, and a VPC its subnets and groups', () => {
