@@ -14,7 +14,7 @@ test('the published package is made of what is tested', () => {
   const python = read('infra/package/requirements.txt');
   for (const [name, range] of Object.entries<string>(PACKAGE.peerDependencies)) {
     // The oldest supported version is the one that the Python test app uses.
-    assert.ok(python.includes(`\n${name}==${range.replace('^', '')}\n`), `${name} ${range}`);
+    assert.ok(python.includes(`\n${name}==${range.replace('^', '')} \\\n    --hash=sha256:`), `${name} ${range}`);
   }
 });
 

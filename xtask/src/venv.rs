@@ -10,16 +10,23 @@ use crate::tools::{Failure, root, run, target_dir};
 pub(crate) struct Venv {
     directory: &'static str,
     requirements: &'static str,
+    /// The index alone cannot say what is installed: what is released is made with it.
+    requires_hashes: bool,
 }
 
 /// The emulators and tools of the tests.
-pub(crate) const TESTS: Venv = Venv { directory: "venv", requirements: "tests/requirements.txt" };
+pub(crate) const TESTS: Venv =
+    Venv { directory: "venv", requirements: "tests/requirements.txt", requires_hashes: false };
 /// The tools that build bundles.
-pub(crate) const BUNDLE: Venv = Venv { directory: "bundle-venv", requirements: "infra/requirements.txt" };
+pub(crate) const BUNDLE: Venv =
+    Venv { directory: "bundle-venv", requirements: "infra/requirements.txt", requires_hashes: true };
 
 /// The tools that build the construct's wheel, and what it is tested with.
-pub(crate) const CONSTRUCT: Venv =
-    Venv { directory: "construct-venv", requirements: "infra/package/requirements.txt" };
+pub(crate) const CONSTRUCT: Venv = Venv {
+    directory: "construct-venv",
+    requirements: "infra/package/requirements.txt",
+    requires_hashes: true,
+};
 
 /// Python on this machine.
 pub(crate) enum Python {
@@ -61,7 +68,9 @@ pub(crate) fn set_up(venv: &Venv) -> Result<Python, Failure> {
         return Ok(Python::Unavailable("install Python's venv module (on Debian: python3-venv)"));
     }
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&directory))?;
-    run(pip(&directory).arg("--requirement").arg(&requirements))?;
+    let mut install = pip(&directory);
+    install.args(venv.requires_hashes.then_some("--require-hashes"));
+    run(install.arg("--requirement").arg(&requirements))?;
     fs::write(&stamp, pins).map_err(|error| Failure(format!("{}: {error}", stamp.display())))?;
     Ok(Python::Ready(directory))
 }
