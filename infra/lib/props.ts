@@ -14,8 +14,8 @@ import type { RetryPolicy } from './retry-policy';
 import type { Target } from './target';
 
 /**
- * A place in a VPC, for targets that are only reachable from there. The subnets also need access to SQS, to Lambda for
- * a Lambda target, and to Secrets Manager for `headersSecret`: NAT, or an interface endpoint for each.
+ * A place in a VPC for all functions. The subnets need NAT, or an endpoint for each service that the functions call
+ * (docs/deploy/network.md).
  */
 export interface VpcPlacement {
   /** The VPC. */

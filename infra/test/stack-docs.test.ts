@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { parse } from 'yaml';
 
 import { AlarmPreset, AsyncRetry, Notify, OnGiveUp, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target } from '../lib/index';
 import { asyncNamesOf, namesOf } from '../lib/names';
@@ -108,4 +109,10 @@ test('the cost of the alarms is that of the metrics that they watch', () => {
     row,
     `| alarms | ${resending} on ${watched} metrics, at $0.10 (${hiding} on ${watchedThere} with \`visibility\`) | $${(watched / 10).toFixed(2)} |`,
   );
+});
+
+test('the form for bugs has every strategy', () => {
+  const form = parse(readFileSync(join(__dirname, '../../.github/ISSUE_TEMPLATE/bug.yml'), 'utf8'));
+  const { options } = form.body.find(({ id }: { id?: string }) => id === 'strategy').attributes;
+  assert.deepEqual(options, [...Object.values(Strategy), 'async-retry', 'I do not know']);
 });
