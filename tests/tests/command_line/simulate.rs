@@ -491,6 +491,20 @@ fn prices_of_ones_own_replace_single_ones() {
 }
 
 #[test]
+fn groups_on_a_standard_queue_cost_the_surcharge_of_fair_queues() {
+    let policy = Scratch::new("simulate-fair.json", FIXED);
+    let of_sqs = |groups: &[&str]| {
+        let report =
+            report(&simulate(&policy, &[&["--messages", "100", "--format", "json"], groups].concat()));
+        let million = &report["policies"][0]["per_million"];
+        let requests = million["sqs_requests"].as_f64().unwrap() / 1e6;
+        million["dollars"]["sqs_requests"].as_f64().unwrap() / requests
+    };
+    let [without, with] = [of_sqs(&[]), of_sqs(&["--groups", "10"])];
+    assert!((without - 0.4).abs() < 1e-9 && (with - 0.5).abs() < 1e-9, "{without} {with}");
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     let policy = Scratch::new("simulate-good.json", FIXED);
     let wrong = Scratch::new("simulate-wrong.json", br#"{"max_attempts":-1}"#);

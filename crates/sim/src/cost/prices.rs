@@ -23,6 +23,8 @@ pub struct Prices {
 #[serde(deny_unknown_fields)]
 pub struct PriceList {
     pub sqs_million_requests: Price,
+    /// The surcharge of fair queues: messages with a group on a standard queue.
+    pub sqs_fair_million_requests: Price,
     pub sqs_fifo_million_requests: Price,
     pub lambda_million_requests: Price,
     /// Memory × time on arm64.
@@ -115,7 +117,7 @@ mod tests {
         assert_eq!(read_on.len(), "2026-01-01".len());
         let shipped: Value = serde_json::from_str(SHIPPED).unwrap();
         let prices = shipped["prices"].as_object().unwrap();
-        assert_eq!(prices.len(), 15);
+        assert_eq!(prices.len(), 16);
         for (name, price) in prices {
             let Price { dollars, per, page } = serde_json::from_value(price.clone()).unwrap();
             assert!(dollars > 0.0 && !per.is_empty() && page.ends_with("pricing"), "{name}");

@@ -335,6 +335,7 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
     let deciding = if strategy == Strategy::DelayedResend { count / 2.0 } else { 0.0 };
     Usage {
         sqs_requests: million(|usage| usage.sqs_requests),
+        sqs_fair_requests: million(|usage| usage.sqs_fair_requests),
         sqs_fifo_requests: million(|usage| usage.sqs_fifo_requests),
         invocations: invocations(count - deciding, deciding),
         log_bytes: million(|usage| usage.log_bytes),
@@ -477,6 +478,15 @@ fn thin_traffic_large_messages_and_the_other_processor() {
     is_in(
         "deploy/cost.md",
         &format!("with messages of 64 KB the first table's requests are {billed} million"),
+    );
+    let [messages, again] = [at_once(), retries()]
+        .map(|usage| dollars(usage.sqs_requests / 1e6 * prices.sqs_fair_million_requests.dollars));
+    is_in(
+        "deploy/cost.md",
+        &format!(
+            "${:.2} more a million requests: {messages} for the first table, {again} for the retries.",
+            prices.sqs_fair_million_requests.dollars
+        ),
     );
     let [first, second] = [at_once(), retries()]
         .map(|usage| dollars(usage.bill(&prices, Architecture::X86_64).lambda_duration));

@@ -33,7 +33,9 @@ pub struct Invocations {
 pub struct Usage {
     /// Requests to standard queues. SQS bills one with a payload above 64 KB as several ("Amazon SQS pricing").
     pub sqs_requests: f64,
-    /// The same to FIFO queues.
+    /// Those of `sqs_requests` whose messages have a group, for which SQS has a surcharge.
+    pub sqs_fair_requests: f64,
+    /// Requests to FIFO queues.
     pub sqs_fifo_requests: f64,
     pub invocations: Invocations,
     /// The size of the functions' own log lines; Lambda's are added for each invocation.
@@ -66,6 +68,7 @@ impl Usage {
         let Invocations { count, seconds } = self.invocations;
         Self {
             sqs_requests: self.sqs_requests * factor,
+            sqs_fair_requests: self.sqs_fair_requests * factor,
             sqs_fifo_requests: self.sqs_fifo_requests * factor,
             invocations: Invocations { count: count * factor, seconds: seconds * factor },
             log_bytes: self.log_bytes * factor,
@@ -79,6 +82,7 @@ impl Usage {
         };
         Bill {
             sqs_requests: self.sqs_requests / 1e6 * prices.sqs_million_requests.dollars
+                + self.sqs_fair_requests / 1e6 * prices.sqs_fair_million_requests.dollars
                 + self.sqs_fifo_requests / 1e6 * prices.sqs_fifo_million_requests.dollars,
             lambda_requests: self.invocations.count / 1e6 * prices.lambda_million_requests.dollars,
             lambda_duration: self.invocations.gb_seconds() * gb_second,
@@ -102,24 +106,30 @@ mod tests {
 
     fn usage() -> Usage {
         let invocations = Invocations { count: 3e6, seconds: 5e5 };
-        Usage { sqs_requests: 5e6, sqs_fifo_requests: 2e6, invocations, log_bytes: 1e9 }
+        Usage {
+            sqs_requests: 5e6,
+            sqs_fair_requests: 1e6,
+            sqs_fifo_requests: 2e6,
+            invocations,
+            log_bytes: 1e9,
+        }
     }
 
     #[test]
     fn each_line_is_its_amount_times_its_price() {
         let bill = usage().bill(&Prices::list().prices, Architecture::Arm64);
-        // 5 million at $0.40, and 2 million at $0.50
-        assert_eq!((bill.sqs_requests, bill.lambda_requests), (3.0, 3.0 * 0.2));
+        // 5 million at $0.40, a million of them at $0.10 more, and 2 million at $0.50
+        assert_eq!((bill.sqs_requests, bill.lambda_requests), (3.1, 3.0 * 0.2));
         // 500,000 s × 0.25 GB = 125,000 GB-s
         assert!((bill.lambda_duration - 125_000.0 * 0.000_013_333_4).abs() < 1e-9);
         assert!((bill.logs - (1.0 + 3.0 * 0.8) * 0.5).abs() < 1e-9);
-        assert!((bill.total() - (3.0 + 0.6 + 1.666_675 + 1.7)).abs() < 1e-9);
-        assert_eq!(usage().times(2.0).bill(&Prices::list().prices, Architecture::Arm64).sqs_requests, 6.0);
+        assert!((bill.total() - (3.1 + 0.6 + 1.666_675 + 1.7)).abs() < 1e-9);
+        assert_eq!(usage().times(2.0).bill(&Prices::list().prices, Architecture::Arm64).sqs_requests, 6.2);
     }
 
     proptest! {
         #[test]
-        fn a_higher_price_never_makes_a_smaller_bill(factor in 1.0_f64..10.0, which in 0..5_usize) {
+        fn a_higher_price_never_makes_a_smaller_bill(factor in 1.0_f64..10.0, which in 0..6_usize) {
             let cheap = Prices::list().prices;
             let mut dear = cheap.clone();
             let price = match which {
@@ -127,6 +137,7 @@ mod tests {
                 1 => &mut dear.lambda_million_requests,
                 2 => &mut dear.lambda_gb_second_arm64,
                 3 => &mut dear.sqs_fifo_million_requests,
+                4 => &mut dear.sqs_fair_million_requests,
                 _ => &mut dear.logs_gb,
             };
             price.dollars *= factor;

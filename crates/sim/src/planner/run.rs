@@ -223,7 +223,8 @@ impl<'a> Simulation<'a> {
         };
         try_join!(self.produce(&engine), running)?;
         let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
-        Ok(self.measurements(waiting, counters.usage(&topology, &queues)))
+        let usage = counters.usage(&topology, &queues, scenario.groups.is_some());
+        Ok(self.measurements(waiting, usage))
     }
 
     fn plain_functions(
@@ -354,7 +355,12 @@ impl<'a> Simulation<'a> {
 
 impl Counters {
     /// `polled` are the queues of producers and event source mappings, `used` the same queues as the functions use them.
-    fn usage(&self, polled: &Topology<EmbeddedQueue>, used: &Topology<EmbeddedQueue>) -> Usage {
+    fn usage(
+        &self,
+        polled: &Topology<EmbeddedQueue>,
+        used: &Topology<EmbeddedQueue>,
+        has_groups: bool,
+    ) -> Usage {
         // No deployment reads the final DLQ, or counts what is in the queues, as the engine does.
         let of_mappings = polled.all().filter(|queue| queue.arn() != polled.final_dlq.arn());
         let of_mappings = of_mappings.map(|queue| (queue.arn(), queue.message_requests()));
@@ -365,6 +371,8 @@ impl Counters {
             [standard, fifo].map(|requests| float(requests.iter().map(|(_, count)| count).sum()));
         Usage {
             sqs_requests,
+            // Re-sends, hand-offs and verdicts keep the group.
+            sqs_fair_requests: if has_groups { sqs_requests } else { 0.0 },
             sqs_fifo_requests,
             invocations: Invocations {
                 count: float(self.invocations.count.get()),

@@ -66,8 +66,8 @@ environments. The most recently used idle one comes first, and an environment en
 says \"every few hours\"). A policy with a circuit breaker runs twice, with and without it. The page about plans has all times of the model.
 
 Prices are AWS's list prices of us-east-1, without free tiers. --prices names a JSON file that replaces some of them: \
-{\"sqs_million_requests\": 0.40, \"sqs_fifo_million_requests\": 0.50, \"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334, \
-\"lambda_gb_second_x86_64\": 0.0000166667, \"logs_gb\": 0.50}
+{\"sqs_million_requests\": 0.40, \"sqs_fair_million_requests\": 0.10, \"sqs_fifo_million_requests\": 0.50, \
+\"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334, \"lambda_gb_second_x86_64\": 0.0000166667, \"logs_gb\": 0.50}
 
 Exit codes:
   0  every message was processed or dead-lettered
