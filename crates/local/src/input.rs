@@ -7,7 +7,7 @@ use redeliver_core::json::pointer::Pointer;
 use redeliver_core::message::{Content, OutgoingMessage};
 
 use redeliver_operator::files::FileError;
-use redeliver_operator::message_file::{Form, Lines, dead_letter, open, unreadable};
+use redeliver_operator::message_file::{Form, Lines, dead_letter, open, remark_on_recognized, unreadable};
 
 /// Consecutive lines of the input.
 #[derive(Debug, Default)]
@@ -51,7 +51,8 @@ impl Groups {
     fn grouped(&self, message: OutgoingMessage, line: usize) -> Result<OutgoingMessage, String> {
         let content = message.into_content();
         let group = match &self.pointer {
-            None => "all".to_owned(),
+            // An export has the groups that its messages had.
+            None => content.message_group_id.clone().unwrap_or_else(|| "all".to_owned()),
             Some(pointer) => {
                 pointer.text(&content.body).ok_or("it has no message group at --group-pointer")?
             }
@@ -72,6 +73,7 @@ pub struct Chunks {
     size: ChunkSize,
     next: Option<Chunk>,
     has_dead_letters: bool,
+    is_over: bool,
 }
 
 impl Chunks {
@@ -91,7 +93,9 @@ impl Chunks {
         size: ChunkSize,
     ) -> Result<Self, FileError> {
         let (lines, path) = (form.lines(input), path.into());
-        let mut chunks = Self { path, lines, form, groups, size, next: None, has_dead_letters: false };
+        let next = None;
+        let mut chunks =
+            Self { path, lines, form, groups, size, next, has_dead_letters: false, is_over: false };
         chunks.next()?;
         Ok(chunks)
     }
@@ -112,7 +116,12 @@ impl Chunks {
         let mut chunk = Chunk::default();
         let mut bytes = 0;
         while chunk.messages.len() < self.size.messages && bytes < self.size.bytes {
-            let Some(line) = self.lines.next().transpose()? else { break };
+            let Some(line) = self.lines.next().transpose()? else {
+                if !std::mem::replace(&mut self.is_over, true) {
+                    remark_on_recognized(&self.path, &self.lines);
+                }
+                break;
+            };
             let number = line.number;
             let read = self.form.read(line).and_then(|message| {
                 if !self.has_dead_letters {
@@ -144,7 +153,7 @@ mod tests {
     use super::*;
 
     fn chunks(text: &'static [u8], size: ChunkSize) -> Chunks {
-        Chunks::new(Path::new("-"), Box::new(text), Form::Anything(|_| Ok(())), None, size).unwrap()
+        Chunks::new(Path::new("-"), Box::new(text), Form::Anything, None, size).unwrap()
     }
 
     fn bodies(input: &Chunk) -> Vec<&str> {
@@ -195,7 +204,7 @@ mod tests {
     /// Body, group and deduplication id of each message for a FIFO queue.
     fn grouped(text: &'static [u8], pointer: Option<&str>) -> (Vec<[String; 3]>, Vec<RefusedLine>) {
         let groups = Groups { pointer: pointer.map(|pointer| Pointer::new(pointer).unwrap()) };
-        let form = Form::Anything(|_| Ok(()));
+        let form = Form::Anything;
         let mut input =
             Chunks::new(Path::new("-"), Box::new(text), form, Some(groups), ChunkSize::WHOLE).unwrap();
         let Chunk { messages, refused, .. } = input.next().unwrap().unwrap();
@@ -225,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_message_that_fails_the_check_is_refused_too() {
-        let too_short = Form::Anything(|_| Err("too short".to_owned()));
+        let too_short = Form::Payload(|_| Err("too short".to_owned()));
         let mut input =
             Chunks::new(Path::new("-"), Box::new(&b"1"[..]), too_short, None, ChunkSize::WHOLE).unwrap();
         let input = input.next().unwrap().unwrap();

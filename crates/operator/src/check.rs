@@ -10,7 +10,7 @@ use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::policy::{Backoff, Jitter, Policy, PolicyError};
 
 use crate::files::FileError;
-use crate::message_file::{Form, SeenIds, named, open, unreadable};
+use crate::message_file::{Form, SeenIds, named, open, remark_on_recognized, unreadable};
 use crate::terminal::stderr;
 use crate::terminal::units::span;
 
@@ -165,7 +165,8 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
     let name = named(path);
     let form = Form::Body(Box::new(schema));
     let (mut findings, mut counts, mut seen) = (Vec::new(), Counts::default(), SeenIds::default());
-    for line in form.lines(open(path)?) {
+    let mut lines = form.lines(open(path)?);
+    for line in lines.by_ref() {
         let line = line.map_err(|error| unreadable(path, &error))?;
         let number = line.number;
         counts.all += 1;
@@ -184,6 +185,7 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
             }
         }
     }
+    remark_on_recognized(path, &lines);
     for warning in seen.rest() {
         stderr::warning(format_args!("{}: {warning}", name.display()));
     }

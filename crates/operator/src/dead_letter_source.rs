@@ -1,15 +1,15 @@
 //! A source of dead letters: a DLQ or a file.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::packing::Batch;
+use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
     VisibilityControl,
@@ -21,7 +21,7 @@ use redeliver_dead_letters::{BadLines, FileQueue, Retention};
 use crate::archive::{ArchiveUri, PeriodArgs};
 use crate::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
 use crate::files::{check_encoding, unreadable};
-use crate::message_file::{is_standard_input, named, open};
+use crate::message_file::{Lines, is_standard_input, named, open, remark_on_recognized};
 use crate::queues::{Counts, DeadLetterQueue, KnownQueue, name_in};
 use crate::sentences::repeated_lines;
 use crate::terminal::stderr;
@@ -34,8 +34,8 @@ const FILE: &str = "file:";
 /// A DLQ, or a file of dead letters.
 #[derive(Clone, Debug, Args)]
 pub struct DeadLetterSource {
-    /// A file of dead letters instead of a DLQ, written by `audit --save`, `purge --backup` or `local --final-dlq`; `-` is
-    /// standard input, and for `audit` s3://BUCKET[/PREFIX] an archive
+    /// A file of dead letters instead of a DLQ, written by `audit --save`, `purge --backup` or `local --final-dlq`, or
+    /// printed by `aws sqs receive-message`; `-` is standard input, and for `audit` s3://BUCKET[/PREFIX] an archive
     #[arg(
         value_name = "FILE",
         group = "OneQueue",
@@ -131,7 +131,12 @@ pub fn open_file(path: &Path) -> Result<FileQueue, Failure> {
     } else {
         format!("{FILE}{}", std::path::absolute(path)?.display())
     };
-    let queue = FileQueue::open(seekable(path)?, &name, &arn, SystemClock.now()).map_err(failed)?;
+    let now = SystemClock.now();
+    let mut file = seekable(path)?;
+    if let Some(lines) = lines_of_export(&file, path, now).map_err(failed)? {
+        file = lines;
+    }
+    let queue = FileQueue::open(file, &name, &arn, now).map_err(failed)?;
     if queue.is_something_else() {
         let (line, why) =
             queue.bad_lines().first.first().map_or((1, ""), |(line, why)| (*line, why.as_str()));
@@ -201,6 +206,25 @@ fn tell_what_is_left_out(queue: &FileQueue) {
         stderr::warning(format_args!("{name}: {} lines are left out", grouped(*count)));
     }
     repeated_lines(&name, queue.repeated_lines()).iter().for_each(stderr::remark);
+}
+
+/// The messages of an export as lines of dead letters, in a file without a name; `None` if the file is not an export.
+fn lines_of_export(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Option<File>> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut lines = Lines::of_dead_letters(BufReader::new(file), now);
+    let mut next = lines.next().transpose()?;
+    if lines.recognized().is_none() {
+        return Ok(None);
+    }
+    let mut dead_letters = BufWriter::new(tempfile::tempfile()?);
+    while let Some(line) = next {
+        let too_long = |bytes| io::Error::other(format!("line {} has {bytes} bytes", line.number));
+        dead_letters.write_all(&line.content.map_err(too_long)?)?;
+        dead_letters.write_all(b"\n")?;
+        next = lines.next().transpose()?;
+    }
+    remark_on_recognized(path, &lines);
+    Ok(Some(dead_letters.into_inner()?))
 }
 
 /// Opens a file for reading at any position. A pipe is copied to a file without a name.

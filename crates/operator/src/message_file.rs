@@ -1,6 +1,7 @@
 //! Files of messages, as `check`, `send` and `local` read them: all three take the same files and refuse the same lines
 //! in the same words.
 
+mod export;
 mod jsonl;
 mod seen_ids;
 
@@ -8,8 +9,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
-use redeliver_core::message::OutgoingMessage;
 use redeliver_core::message::schema::{Invalid, MessageSchema, Parsed};
+use redeliver_core::message::{OutgoingMessage, Timestamp};
 use redeliver_dead_letters::{Backup, LINE_BYTES_MAX};
 use uuid::Uuid;
 
@@ -22,13 +23,19 @@ use crate::terminal::stderr;
 /// Stands for SQS's id, since nothing is sent yet.
 const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
+/// What to do with a dead letter where a message is expected.
+const SEND_AGAIN: &str = "a dead letter, not a message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` \
+                          and `redeliver send --backup FILE` send it again";
+
 /// The kind of line in a file.
 #[derive(Debug)]
 pub enum Form {
     /// A message's body; it must match the schema.
     Body(Box<MessageSchema>),
-    /// Anything that SQS and this check accept, even if it is not a message.
-    Anything(fn(&OutgoingMessage) -> Result<(), String>),
+    /// Anything that SQS accepts, even if it is not a message.
+    Anything,
+    /// The input of an asynchronous invocation, which this check accepts.
+    Payload(fn(&OutgoingMessage) -> Result<(), String>),
     /// A dead letter, as `audit --save` and `purge --backup` write it.
     Backup(Box<Backup>),
 }
@@ -47,8 +54,10 @@ impl Form {
     /// The lines of an input.
     pub fn lines<R: BufRead>(&self, input: R) -> Lines<R> {
         match self {
-            Self::Body(_) | Self::Anything(_) => Lines::of_messages(input),
-            Self::Backup(_) => Lines::keeping(input, LINE_BYTES_MAX),
+            Self::Body(_) | Self::Anything => Lines::of_messages(input),
+            Self::Payload(_) => Lines::of_payloads(input),
+            // When it was sent is of no use here.
+            Self::Backup(_) => Lines::of_dead_letters(input, Timestamp::UNIX_EPOCH),
         }
     }
 
@@ -73,7 +82,8 @@ impl Form {
                 };
                 Ok(Message { sendable, id, is_plain })
             }
-            Self::Anything(check) => {
+            Self::Anything => Ok(unread(line.message().map_err(|refused| vec![refused])?)),
+            Self::Payload(check) => {
                 let sendable = line.message().map_err(|refused| vec![refused])?;
                 check(&sendable).map_err(|refused| vec![refused])?;
                 Ok(unread(sendable))
@@ -96,11 +106,7 @@ impl Default for Form {
 
 /// A hint for a line that holds a dead letter instead of a message.
 pub fn dead_letter(line: &str) -> Option<String> {
-    Backup::is_line(line.as_bytes()).then(|| {
-        "a dead letter, not a message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
-         `redeliver send --backup FILE` send it again"
-            .to_owned()
-    })
+    Backup::is_line(line.as_bytes()).then(|| SEND_AGAIN.to_owned())
 }
 
 /// Each violation with its code.
@@ -110,6 +116,14 @@ pub fn described(invalid: &Invalid) -> Vec<String> {
         Invalid::Schema(violations) => {
             violations.iter().map(|violation| format!("INVALID_MESSAGE_SCHEMA {violation}")).collect()
         }
+    }
+}
+
+/// Says what an input was read as if that was not lines: which of its messages an array has may not be what its author
+/// meant.
+pub fn remark_on_recognized(path: &Path, lines: &Lines<impl BufRead>) {
+    if let Some(recognized) = lines.recognized() {
+        stderr::remark(format_args!("{}: {recognized}", named(path).display()));
     }
 }
 

@@ -55,6 +55,46 @@ fn one_document_over_several_lines_is_one_message() {
     assert_eq!(said, "standard input:2: the body is empty; SQS requires at least one character\n");
 }
 
+/// What people have at hand of a queue. As one message each they would be sent as nobody meant them.
+#[test]
+fn an_export_is_read_as_its_messages_by_each_command() {
+    let attributes = r#"{"t":{"StringValue":"v","DataType":"String"}}"#;
+    let message = |id: &str, body: &str| {
+        let body = serde_json::Value::from(body);
+        format!("{{\n\"MessageId\": \"{id}\",\n\"Body\": {body}, \"MessageAttributes\": {attributes}\n}}")
+    };
+    let received = format!("{{\n\"Messages\": [\n{},\n{}]\n}}\n", message("a", VALID), message("b", "{}"));
+    let event = format!(
+        r#"{{"Records":[{{"messageId":"a","body":{},"eventSource":"aws:sqs","messageAttributes":{{}}}}]}}"#,
+        serde_json::Value::from(VALID)
+    );
+    for (input, count, recognized) in [
+        (received, 2, "2 messages of a receive-message export"),
+        (event, 1, "1 message of a Lambda event"),
+        (format!("[{VALID},\n{OTHER}]"), 2, "2 messages of a JSON array"),
+    ] {
+        let said = format!("standard input: {recognized}\n");
+        let checked = with_input(&["check", "-"], input.as_bytes());
+        assert_eq!(stderr(&checked), said);
+        let found = String::from_utf8(checked.stdout).expect("UTF-8");
+        if recognized.ends_with("export") {
+            assert!(
+                found.starts_with("standard input:2: INVALID_MESSAGE_SCHEMA /metadata is missing"),
+                "{found}"
+            );
+            let audited = with_input(&["audit", "-", "--format", "json"], input.as_bytes());
+            assert_eq!(
+                (report_with(3, &audited)["total"].clone(), stderr(&audited)),
+                (count.into(), said.clone())
+            );
+        } else {
+            assert!(found.ends_with(" valid\n"), "{found}");
+        }
+        let local = with_input(&["local", "-", "--plain", "--format", "json"], input.as_bytes());
+        assert_eq!((report_with(0, &local)["sent"].clone(), stderr(&local)), (count.into(), said));
+    }
+}
+
 /// What a pointer should have found and did not is counted, as nothing else tells of it.
 #[test]
 fn what_is_no_envelope_is_valid_if_plain_messages_are_taken() {

@@ -29,7 +29,7 @@ Exit codes:
   3  violations were found")]
 #[command(group = ArgGroup::new("checked").required(true).multiple(true).args(["messages", "policy", "data_schema"]))]
 pub struct Arguments {
-    /// Messages: JSON Lines, one body a line, or one JSON document over several lines. `-` is standard input
+    /// Messages: JSON Lines, one body a line, or one JSON document over several lines; what `aws sqs receive-message` prints, an SQS event of Lambda, or a JSON array of messages. `-` is standard input
     #[arg(value_name = "FILE")]
     messages: Option<PathBuf>,
     /// A retry policy

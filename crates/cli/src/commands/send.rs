@@ -49,13 +49,13 @@ async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     if !applied {
         let summary = open.preview(&terminal);
         terminal.end();
-        remark_on_repeated_lines(arguments, &summary);
+        remark_on_input(arguments, &summary);
         return Ok(summary);
     }
     let stop = interrupted("interrupted: waiting for the batches on their way; Ctrl-C again does not wait")?;
     let summary = open.send(arguments.rate, &terminal, stop.requested()).await;
     terminal.end();
-    remark_on_repeated_lines(arguments, &summary);
+    remark_on_input(arguments, &summary);
     if let Some(why) = &summary.stopped {
         stderr::error(why);
     }
@@ -70,8 +70,12 @@ async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     Ok(summary)
 }
 
-fn remark_on_repeated_lines(arguments: &Arguments, summary: &Summary) {
-    repeated_lines(&named(&arguments.file).display(), summary.repeated).iter().for_each(stderr::remark);
+fn remark_on_input(arguments: &Arguments, summary: &Summary) {
+    let name = named(&arguments.file);
+    if let Some(recognized) = &summary.recognized {
+        stderr::remark(format_args!("{}: {recognized}", name.display()));
+    }
+    repeated_lines(&name.display(), summary.repeated).iter().for_each(stderr::remark);
 }
 
 fn print(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, Failure> {

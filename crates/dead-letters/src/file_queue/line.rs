@@ -25,8 +25,6 @@ pub(crate) enum BadLine {
     Several,
     #[error("it is JSON of another kind")]
     AnotherKind,
-    #[error("output of `aws sqs receive-message` is not supported; use `audit --save`")]
-    Received,
     #[error("it is a message, and no dead letter")]
     Message,
     #[error("it is of `audit --format jsonl`, which does not have all of a message: use `audit --save`")]
@@ -65,8 +63,6 @@ struct Other<'a> {
     metadata: Option<&'a RawValue>,
     #[serde(borrow)]
     fingerprint: Option<&'a RawValue>,
-    #[serde(borrow, rename = "Messages")]
-    received: Option<&'a RawValue>,
 }
 
 /// Reads a line. `otherwise` is the time of a message that does not say when it was sent.
@@ -112,7 +108,6 @@ fn kind_of(line: &[u8]) -> BadLine {
     match serde_json::from_slice::<Other<'_>>(line) {
         Ok(Other { fingerprint: Some(_), .. }) => BadLine::Shown,
         Ok(Other { metadata: Some(_), .. }) => BadLine::Message,
-        Ok(Other { received: Some(_), .. }) => BadLine::Received,
         _ => BadLine::AnotherKind,
     }
 }

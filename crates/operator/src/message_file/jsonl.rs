@@ -1,25 +1,61 @@
-//! The lines of an input, one at a time. Of a line that is too long only its length is kept: memory does not grow with
-//! the input.
+//! The messages of an input, one at a time: a line each, or those that [`Export`]s have. Of a line that is too long only
+//! its length is kept, so that memory grows with the largest document at most.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead, Chain, Cursor, Read as _};
 
+use redeliver_core::failure::annotation::DEAD_LETTER;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
-use redeliver_core::message::{Content, NotSendable, OutgoingMessage};
+use redeliver_core::message::{Content, NotSendable, OutgoingMessage, Timestamp};
+use redeliver_dead_letters::LINE_BYTES_MAX;
 use serde::de::IgnoredAny;
+
+use super::SEND_AGAIN;
+use super::export::{Element, Export, Tally, archived};
 
 /// Maximum bytes of a line in memory: a whole message and its line break.
 const KEPT_BYTES: usize = MESSAGE_BYTES_MAX + 2;
+/// Maximum bytes of a document with several messages, as of a file that is read as a whole.
+const DOCUMENT_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The lines of an input.
+/// The messages of an input.
 pub struct Lines<R> {
     /// The bytes that were read ahead, and the rest.
     reader: Chain<Cursor<Vec<u8>>, R>,
+    kind: Kind,
     kept_bytes: usize,
-    /// True while the input may be one document over several lines. The first lines decide.
-    may_be_document: bool,
+    layout: Layout,
+    /// The rest of the document that was read last.
+    elements: VecDeque<Element>,
+    tally: Tally,
     is_over: bool,
     number: usize,
     end: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Messages,
+    /// Input of another kind of function: it may be an event itself.
+    Payloads,
+    /// What an export has is read as `audit --save` would have written it, sent at this time if it does not say when.
+    DeadLetters(Timestamp),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// Nothing was read.
+    Unknown,
+    Lines,
+    /// Documents with messages, over several lines each.
+    Documents,
+}
+
+/// The next document of an input that is not only lines.
+enum Document {
+    /// One message over several lines, up to the end of the input.
+    Message,
+    Export(Export),
 }
 
 #[derive(Debug)]
@@ -30,34 +66,69 @@ pub struct Line {
     pub end: u64,
     /// The content without the line break, or the length if it is too long for a message.
     pub content: Result<Vec<u8>, usize>,
+    /// True if the content is JSON with attributes and body.
+    is_exported: bool,
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Messages: one body a line. An input that is one JSON document over several lines is one message, as the AWS CLI
-    /// sends it with `--message-body file://…`.
+    /// Messages: one body a line, or documents with several. An input that is one JSON document over several lines is one
+    /// message, as the AWS CLI sends it with `--message-body file://…`.
     pub fn of_messages(reader: R) -> Self {
-        Self { may_be_document: true, ..Self::keeping(reader, KEPT_BYTES) }
+        Self::new(reader, Kind::Messages, KEPT_BYTES)
     }
 
-    /// Lines of another kind: at most `kept_bytes` of each are kept, their ends included.
-    pub fn keeping(reader: R, kept_bytes: usize) -> Self {
-        let reader = Cursor::default().chain(reader);
-        Self { reader, kept_bytes, may_be_document: false, is_over: false, number: 0, end: 0 }
+    /// Payloads: as messages, except that none holds others.
+    pub fn of_payloads(reader: R) -> Self {
+        Self::new(reader, Kind::Payloads, KEPT_BYTES)
     }
 
-    /// Returns the whole input if it is one JSON document over several lines. If the first line is a whole value, or
-    /// cannot begin one, nothing more is read: a pipe must not be held up.
-    fn document(&mut self) -> io::Result<Option<Line>> {
+    /// Dead letters, one a line, or documents with several. `otherwise` is the time of one that does not say when it was
+    /// sent.
+    pub fn of_dead_letters(reader: R, otherwise: Timestamp) -> Self {
+        Self::new(reader, Kind::DeadLetters(otherwise), LINE_BYTES_MAX)
+    }
+
+    fn new(reader: R, kind: Kind, kept_bytes: usize) -> Self {
+        Self {
+            reader: Cursor::default().chain(reader),
+            kind,
+            kept_bytes,
+            layout: Layout::Unknown,
+            elements: VecDeque::new(),
+            tally: Tally::default(),
+            is_over: false,
+            number: 0,
+            end: 0,
+        }
+    }
+
+    /// What was read other than lines, such as `12 messages of a receive-message export`.
+    pub fn recognized(&self) -> Option<String> {
+        (!self.tally.is_empty()).then(|| self.tally.to_string())
+    }
+
+    /// Reads ahead until the next document is known; `None` if it is no more than a line, or none is left. If the first
+    /// line is a whole message, or cannot begin a document, nothing more is read: a pipe must not be held up.
+    fn document(&mut self) -> io::Result<Option<Document>> {
         let (ahead, reader) = self.reader.get_mut();
         let ahead = ahead.get_mut();
-        let (mut lines, mut looked_at) = (0, 0);
+        let may_be_export = self.kind != Kind::Payloads;
+        let follows_export = self.layout == Layout::Documents;
+        let (mut lines, mut looked_at, mut limit) = (0, 0, self.kept_bytes);
         loop {
             let before = ahead.len();
-            reader.by_ref().take((KEPT_BYTES - before) as u64).read_until(b'\n', ahead)?;
-            let is_end = ahead.len() == before;
-            if ahead.len() == KEPT_BYTES {
-                return Ok(None);
+            reader.by_ref().take(limit.saturating_sub(before) as u64).read_until(b'\n', ahead)?;
+            if ahead.len() >= limit {
+                if limit == DOCUMENT_BYTES_MAX {
+                    return Err(invalid(TOO_LARGE));
+                }
+                if !may_be_export || !Export::is_begun_by(ahead) {
+                    return Ok(None);
+                }
+                limit = DOCUMENT_BYTES_MAX;
+                continue;
             }
+            let is_end = ahead.len() == before;
             if !is_end && ahead[before..].trim_ascii().is_empty() {
                 continue;
             }
@@ -67,58 +138,92 @@ impl<R: BufRead> Lines<R> {
                 continue;
             }
             looked_at = ahead.len();
-            match serde_json::from_slice::<IgnoredAny>(ahead) {
-                Ok(_) if is_end && lines > 1 => break,
-                Ok(_) if !is_end && lines > 1 => {}
-                Err(error) if error.is_eof() && !is_end => {}
+            let mut documents = serde_json::Deserializer::from_slice(ahead).into_iter::<IgnoredAny>();
+            let end = match documents.next() {
+                Some(Ok(_)) => documents.byte_offset(),
+                Some(Err(error)) if error.is_eof() && !is_end => continue,
+                Some(Err(error))
+                    if error.is_eof()
+                        && (lines > 1 || follows_export)
+                        && may_be_export
+                        && Export::is_begun_by(ahead) =>
+                {
+                    return Err(invalid("it ends in the middle of a JSON document"));
+                }
                 _ => return Ok(None),
+            };
+            let document = ahead[..end].trim_ascii();
+            let is_alone = ahead[end..].trim_ascii().is_empty();
+            let spans_lines = document.contains(&b'\n');
+            let may_be_export =
+                may_be_export && (spans_lines || follows_export || document[0] == b'[' && is_alone);
+            let export = str::from_utf8(document).ok().filter(|_| may_be_export);
+            match export.and_then(|document| Export::read(document, true)) {
+                // Perhaps the first of several lines.
+                Some(_) if !spans_lines && !follows_export && !is_end => {}
+                Some(export) => {
+                    ahead.drain(..end);
+                    self.end += end as u64;
+                    return Ok(Some(Document::Export(export)));
+                }
+                None if spans_lines && is_alone && !is_end => {}
+                None if spans_lines && is_alone && !matches!(self.kind, Kind::DeadLetters(_)) => {
+                    return Ok(Some(Document::Message));
+                }
+                None => return Ok(None),
             }
         }
-        let end = ahead.len() as u64;
-        let content = ahead.trim_ascii_end().to_vec();
-        self.is_over = true;
-        Ok(Some(Line { number: 1, end, content: Ok(content) }))
     }
 
-    /// The next line; its length is 0 at the end of the input.
-    fn read(&mut self) -> io::Result<RawLine> {
+    /// Takes what [`document`](Self::document) has found.
+    fn begin(&mut self) -> io::Result<Option<Line>> {
+        match self.document()? {
+            Some(Document::Message) => {
+                let (ahead, _) = self.reader.get_mut();
+                let bytes = std::mem::take(ahead.get_mut());
+                (self.is_over, self.number, self.end) = (true, 1, bytes.len() as u64);
+                return Ok(Some(self.line(Ok(bytes.trim_ascii_end().to_vec()))));
+            }
+            Some(Document::Export(export)) => {
+                self.layout = Layout::Documents;
+                self.expand(export);
+            }
+            None if self.layout == Layout::Unknown => self.layout = Layout::Lines,
+            None => {
+                let (ahead, _) = self.reader.get_ref();
+                if !ahead.get_ref().trim_ascii().is_empty() {
+                    let why = format!("after {} there is JSON of another kind, or none", self.tally);
+                    return Err(invalid(&why));
+                }
+                self.is_over = true;
+            }
+        }
+        Ok(None)
+    }
+
+    fn expand(&mut self, export: Export) {
+        self.tally.add(&export);
+        self.elements.extend(export.elements);
+    }
+
+    /// The next line as it is; `None` at the end of the input, or if it has several messages.
+    fn read_line(&mut self) -> io::Result<Option<Line>> {
         let mut bytes = Vec::new();
         let mut length = self.reader.by_ref().take(self.kept_bytes as u64).read_until(b'\n', &mut bytes)?;
-        if length == self.kept_bytes && !bytes.ends_with(b"\n") {
+        let is_cut = |bytes: &[u8], length| length == bytes.len() && !bytes.ends_with(b"\n");
+        if length == self.kept_bytes && is_cut(&bytes, length) && self.recognizes(&bytes) {
+            let rest = DOCUMENT_BYTES_MAX - length;
+            length += self.reader.by_ref().take(rest as u64).read_until(b'\n', &mut bytes)?;
+        }
+        if matches!(length, limit if limit == self.kept_bytes || limit == DOCUMENT_BYTES_MAX)
+            && is_cut(&bytes, length)
+        {
             length += self.reader.skip_until(b'\n')?;
         }
-        Ok(RawLine { bytes, length })
-    }
-}
-
-struct RawLine {
-    /// The kept ones.
-    bytes: Vec<u8>,
-    length: usize,
-}
-
-impl<R: BufRead> Iterator for Lines<R> {
-    type Item = io::Result<Line>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if std::mem::take(&mut self.may_be_document)
-            && let Some(document) = self.document().transpose()
-        {
-            return Some(document);
+        if length == 0 {
+            self.is_over = true;
+            return Ok(None);
         }
-        // After its end a terminal must not be read again: it would wait for more input.
-        if self.is_over {
-            return None;
-        }
-        let RawLine { mut bytes, length } = match self.read() {
-            Ok(RawLine { length: 0, .. }) => {
-                self.is_over = true;
-                return None;
-            }
-            Ok(read) => read,
-            Err(error) => return Some(Err(error)),
-        };
-        self.number += 1;
         self.end += length as u64;
         let content = if length > bytes.len() {
             Err(length)
@@ -131,18 +236,107 @@ impl<R: BufRead> Iterator for Lines<R> {
             }
             Ok(bytes)
         };
-        Some(Ok(Line { number: self.number, end: self.end, content }))
+        let text = content.as_deref().ok().filter(|_| self.kind != Kind::Payloads);
+        if let Some(export) = text.and_then(|text| Export::read(str::from_utf8(text).ok()?, false)) {
+            self.expand(export);
+            return Ok(None);
+        }
+        self.number += 1;
+        Ok(Some(self.line(content)))
+    }
+
+    fn recognizes(&self, beginning: &[u8]) -> bool {
+        self.kind != Kind::Payloads && Export::is_begun_by(beginning)
+    }
+
+    fn line(&self, content: Result<Vec<u8>, usize>) -> Line {
+        Line { number: self.number, end: self.end, content, is_exported: false }
+    }
+
+    /// The next message of the document that was read last.
+    fn element(&mut self, element: Element) -> Line {
+        self.number += 1;
+        let on_one_line = |json: String| json.replace(['\n', '\r'], " ");
+        let (content, is_exported) = match (element, self.kind) {
+            (Element::Body(body), Kind::DeadLetters(_)) => (on_one_line(body), false),
+            (Element::Body(body), _) => (body, false),
+            (Element::Exported(message), Kind::DeadLetters(otherwise)) => {
+                let archived = archived(&message, self.number, otherwise).ok();
+                let line = archived.and_then(|archived| serde_json::to_string(&archived).ok());
+                (line.unwrap_or_else(|| on_one_line(message)), false)
+            }
+            (Element::Exported(message), _) => (message, true),
+        };
+        Line { is_exported, ..self.line(Ok(content.into_bytes())) }
+    }
+}
+
+const TOO_LARGE: &str =
+    "a JSON document of more than 256 MiB; write each message on a line of its own, as `jq -c '.[]'` does";
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = io::Result<Line>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(element) = self.elements.pop_front() {
+                return Some(Ok(self.element(element)));
+            }
+            // After its end a terminal must not be read again: it would wait for more input.
+            if self.is_over {
+                return None;
+            }
+            let read = match self.layout {
+                Layout::Unknown | Layout::Documents => self.begin(),
+                Layout::Lines => self.read_line(),
+            };
+            self.is_over |= read.is_err();
+            if let Some(line) = read.transpose() {
+                return Some(line);
+            }
+        }
     }
 }
 
 impl Line {
+    /// SQS's id of a message that an export has.
+    pub fn sqs_message_id(&self) -> Option<String> {
+        let message = str::from_utf8(self.content.as_deref().ok().filter(|_| self.is_exported)?).ok()?;
+        Some(archived(message, self.number, Timestamp::UNIX_EPOCH).ok()?.sqs_message_id)
+    }
+
     /// The line as a message that SQS takes.
     pub fn message(self) -> Result<OutgoingMessage, String> {
         let bytes = self.content.map_err(|bytes| NotSendable::TooLarge { bytes }.to_string())?;
         let body = String::from_utf8(bytes)
             .map_err(|error| format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to()))?;
-        OutgoingMessage::new(Content { body, ..Content::default() }).map_err(|error| error.to_string())
+        let content = if self.is_exported {
+            exported(&body, self.number)?
+        } else {
+            Content { body, ..Content::default() }
+        };
+        OutgoingMessage::new(content).map_err(|error| error.to_string())
     }
+}
+
+/// What an export has of a message, to send it as a new one.
+fn exported(message: &str, number: usize) -> Result<Content, String> {
+    let archived = archived(message, number, Timestamp::UNIX_EPOCH)?;
+    if archived.attributes.contains_key(DEAD_LETTER) {
+        return Err(SEND_AGAIN.to_owned());
+    }
+    let received = archived.restored().ok_or("a message attribute has no value of its data type")?;
+    Ok(Content {
+        body: received.body,
+        attributes: received.attributes,
+        message_group_id: received.message_group_id,
+        trace_header: received.trace_header,
+        ..Content::default()
+    })
 }
 
 #[cfg(test)]
@@ -239,5 +433,104 @@ mod tests {
         let bytes = vec![b'x'; MESSAGE_BYTES_MAX + 1];
         let line = Lines::of_messages(&*bytes).next().unwrap().unwrap();
         assert!(line.message().unwrap_err().starts_with("1048577 bytes"));
+    }
+
+    fn bodies(input: &str) -> (Vec<Result<String, String>>, Option<String>) {
+        let mut lines = Lines::of_messages(input.as_bytes());
+        let mut bodies = Vec::new();
+        for line in lines.by_ref() {
+            match line {
+                Ok(line) => bodies.push(line.message().map(|message| message.into_content().body)),
+                Err(error) => bodies.push(Err(error.to_string())),
+            }
+        }
+        (bodies, lines.recognized())
+    }
+
+    fn all(bodies: &[&str]) -> Vec<Result<String, String>> {
+        bodies.iter().map(|body| Ok((*body).to_owned())).collect()
+    }
+
+    /// As a loop of `aws sqs receive-message >> FILE` writes them: over several lines each, or one line each.
+    #[test]
+    fn exports_one_after_the_other_are_all_of_their_messages() {
+        let pretty = |bodies: &[&str]| {
+            let message = |body| format!("    {{ \"MessageId\": \"m\",\r\n      \"Body\": \"{body}\" }}");
+            let messages = bodies.iter().map(message).collect::<Vec<_>>().join(",\r\n");
+            format!("{{\r\n  \"Messages\": [\r\n{messages}\r\n  ]\r\n}}\r\n")
+        };
+        let several = format!("\n{}{}\n{}", pretty(&["a", "b"]), pretty(&["c"]), pretty(&["d"]));
+        let said = Some("4 messages of receive-message exports".to_owned());
+        assert_eq!(bodies(&several), (all(&["a", "b", "c", "d"]), said.clone()));
+        let line = |body| format!(r#"{{"Messages":[{{"MessageId":"m","Body":"{body}"}}]}}"#) + "\n";
+        assert_eq!(bodies(&["a", "b", "c", "d"].map(line).concat()), (all(&["a", "b", "c", "d"]), said));
+        let mixed = line("a") + "{\"metadata\":{}}\n" + &line("b");
+        let said = Some("2 messages of receive-message exports".to_owned());
+        assert_eq!(bodies(&mixed), (all(&["a", r#"{"metadata":{}}"#, "b"]), said));
+        assert_eq!(bodies("{\"Messages\": null}\n").1.unwrap(), "0 messages of a receive-message export");
+    }
+
+    #[test]
+    fn only_an_array_that_is_the_whole_input_is_taken_apart() {
+        let said = Some("2 messages of a JSON array".to_owned());
+        for array in
+            ["[{\"a\": 1},{\"b\":2}]", "[{\"a\": 1},{\"b\":2}]\n\n", "[\n{\"a\": 1}\n,\n{\"b\":2}]\n"]
+        {
+            assert_eq!(bodies(array), (all(&["{\"a\": 1}", "{\"b\":2}"]), said.clone()), "{array}");
+        }
+        let lines = "[{\"a\":1},{\"b\":2}]\n[{\"c\":3}]\n";
+        assert_eq!(bodies(lines), (all(&["[{\"a\":1},{\"b\":2}]", "[{\"c\":3}]"]), None));
+        assert_eq!(bodies("[1,2]\n"), (all(&["[1,2]"]), None));
+    }
+
+    /// Each of its lines would be sent as a plain message.
+    #[test]
+    fn an_export_that_is_cut_off_or_followed_by_something_else_is_refused() {
+        let export = "{\n\"Messages\": [\n{\"MessageId\":\"m\",\"Body\":\"a\"}\n]\n}\n";
+        let cut = Err("it ends in the middle of a JSON document".to_owned());
+        assert_eq!(bodies(&export[..export.len() - 3]), (vec![cut.clone()], None));
+        let said = Some("1 message of a receive-message export".to_owned());
+        let (found, recognized) = bodies(&format!("{export}{}", &export[..20]));
+        assert_eq!((found, recognized.clone()), (vec![Ok("a".to_owned()), cut], said));
+        for rest in ["{}", "x", "{\"metadata\":{}}"] {
+            let why = "after 1 message of a receive-message export there is JSON of another kind, or none";
+            let expected = vec![Ok("a".to_owned()), Err(why.to_owned())];
+            assert_eq!(bodies(&format!("{export}{rest}\n")).0, expected, "{rest}");
+        }
+    }
+
+    #[test]
+    fn an_export_may_be_larger_than_a_message() {
+        let body = "x".repeat(MESSAGE_BYTES_MAX);
+        for space in ["", "\n"] {
+            let message = format!(r#"{{"MessageId":"m",{space}"Body":"{body}"}}"#);
+            let export = format!("{{{space}\"Messages\":[{message},{message}]}}");
+            assert_eq!(bodies(&export).0, all(&[&body, &body]));
+            assert_eq!(bodies(&format!("{export}\n{export}\n")).0.len(), 4);
+        }
+    }
+
+    #[test]
+    fn a_message_of_an_export_keeps_its_attributes_and_a_dead_letter_is_no_message() {
+        let message = |name| {
+            let attributes = format!(r#"{{"{name}":{{"DataType":"String","StringValue":"v"}}}}"#);
+            format!(r#"{{"MessageId":"m","Body":"x","MessageAttributes":{attributes}}}"#)
+        };
+        let mut lines = Lines::of_messages(Cursor::new(message("t") + "\n" + &message(DEAD_LETTER)));
+        let first = lines.next().unwrap().unwrap();
+        assert_eq!(first.sqs_message_id().as_deref(), Some("m"));
+        assert_eq!(first.message().unwrap().content().attributes.len(), 1);
+        assert_eq!(lines.next().unwrap().unwrap().message().unwrap_err(), SEND_AGAIN);
+    }
+
+    /// The event is the input of the function that is called asynchronously.
+    #[test]
+    fn a_payload_is_never_taken_apart() {
+        let event = r#"{"Records":[{"eventSource":"aws:sqs","body":"x"}]}"#;
+        for payload in [event, "[{\"a\":1}]", "[\n{}\n]"] {
+            let lines: Vec<_> = Lines::of_payloads(payload.as_bytes()).map(|line| line.unwrap()).collect();
+            assert_eq!(lines.len(), 1);
+            assert_eq!(lines[0].content.as_deref(), Ok(payload.as_bytes()));
+        }
     }
 }

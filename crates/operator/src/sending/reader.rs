@@ -31,12 +31,12 @@ pub enum Checked {
         findings: Vec<String>,
     },
     Confirmed,
-    /// A dead letter that a line before has.
+    /// A dead letter, or a message of an export, that a line before has.
     Repeated,
     /// The rest of the input cannot be read; nothing follows.
     Unreadable(String),
-    /// All lines were read; nothing follows.
-    End,
+    /// All lines were read; nothing follows. What was read other than lines, for people.
+    End(Option<String>),
 }
 
 /// One step through the input.
@@ -78,10 +78,10 @@ impl Rules {
                 Some(Err(error)) => Checked::Unreadable(error.to_string()),
                 None => {
                     warnings.extend(seen.ids.rest().into_iter().map(|warning| (None, warning)));
-                    Checked::End
+                    Checked::End(lines.recognized())
                 }
             };
-            over = matches!(checked, Checked::Unreadable(_) | Checked::End);
+            over = matches!(checked, Checked::Unreadable(_) | Checked::End(_));
             Some(Step { bytes, checked, warnings })
         })
     }
@@ -91,7 +91,7 @@ impl Rules {
         // The digest is that of the line in the file, which the next run compares.
         let digest =
             line.content.as_ref().map(|content| Digest::for_line(number, content)).unwrap_or_default();
-        let is_repeated = seen.has_dead_letter(&self.form, &line);
+        let is_repeated = seen.has_received(&self.form, &line);
         let read = self.form.read(line);
         // Lines that were sent before count, too: a corrected line may have the same id.
         let warning = read.as_ref().ok().and_then(|message| seen.ids.see(number, message));
@@ -119,14 +119,17 @@ impl Rules {
 struct Seen {
     ids: SeenIds,
     /// SQS's ids, as of a [`redeliver_dead_letters::FileQueue`]: a hash of one could be another's, which would be lost.
-    dead_letters: HashSet<String>,
+    received: HashSet<String>,
 }
 
 impl Seen {
-    /// True if a line before has the dead letter of this one.
-    fn has_dead_letter(&mut self, form: &Form, line: &Line) -> bool {
-        let (Form::Backup(_), Ok(content)) = (form, &line.content) else { return false };
-        Backup::id(content).is_some_and(|id| !self.dead_letters.insert(id))
+    /// True if a line before has the message of this one, which SQS has delivered twice.
+    fn has_received(&mut self, form: &Form, line: &Line) -> bool {
+        let id = match (form, &line.content) {
+            (Form::Backup(_), Ok(content)) => Backup::id(content),
+            _ => line.sqs_message_id(),
+        };
+        id.is_some_and(|id| !self.received.insert(id))
     }
 }
 

@@ -58,7 +58,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         let summary = RefCell::new(Summary::default());
         let complete = RefCell::new(false);
         let valid = steps.filter_map(|step| {
-            *complete.borrow_mut() |= matches!(step.checked, Checked::End);
+            *complete.borrow_mut() |= matches!(step.checked, Checked::End(_));
             std::future::ready(count(step, &mut summary.borrow_mut(), self.watcher))
         });
         let (batches, brake) = abortable(batches(valid.fuse(), self.clock, Pace::new(self.rate)));
@@ -146,7 +146,7 @@ pub fn count(step: Step, summary: &mut Summary, watcher: &impl Watcher) -> Optio
         Checked::Confirmed => summary.sent_before += 1,
         Checked::Repeated => summary.repeated += 1,
         Checked::Unreadable(word) => summary.end(Stopped::Unreadable(word)),
-        Checked::End => {}
+        Checked::End(recognized) => summary.recognized = recognized,
     }
     watcher.progress(step.bytes, summary);
     valid

@@ -15,7 +15,7 @@ pub struct Summary {
     pub sent: u64,
     /// Lines that were confirmed in an earlier run.
     pub sent_before: u64,
-    /// Lines of a backup with a dead letter that an earlier line has. They are left out.
+    /// Lines of a backup or an export with a message that an earlier line has. They are left out.
     pub repeated: u64,
     /// Lines that are not valid messages for the queue. They are never sent.
     pub invalid: u64,
@@ -23,6 +23,9 @@ pub struct Summary {
     pub unconfirmed: u64,
     /// The reason if not all lines were tried.
     pub stopped: Option<Stopped>,
+    /// What was read other than lines, for people.
+    #[serde(skip)]
+    pub recognized: Option<String>,
 }
 
 /// Reasons to stop before the end of the input.

@@ -41,7 +41,8 @@ Exit codes:
   5    lines were refused, or a message is unaccounted for; the report says which
   130  interrupted")]
 pub struct Arguments {
-    /// Message bodies: any text, one a line, or one JSON document over several lines. `-` is standard input
+    /// Message bodies: any text, one a line, or one JSON document over several lines; what
+    /// `aws sqs receive-message` prints, an SQS event of Lambda, or a JSON array of messages. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub file: PathBuf,
     /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s (with --strategy

@@ -50,7 +50,7 @@ pub(super) fn read_setup(arguments: &Arguments) -> Result<(Setup, Box<dyn Write>
             seed: arguments.seed,
         })),
     };
-    let form = Form::Anything(if is_async_retry { check_payload } else { |_: &_| Ok(()) });
+    let form = if is_async_retry { Form::Payload(check_payload) } else { Form::Anything };
     // On an endpoint the first retries come after real minutes, so the whole input is sent first.
     let size = if arguments.endpoint_url.is_some() { ChunkSize::WHOLE } else { ChunkSize::SMALL };
     let chunks = Chunks::open(&arguments.file, form, groups, size)?;

@@ -52,7 +52,7 @@ Exit codes:
   5    a line is invalid or was not confirmed; the others were sent
   130  interrupted by Ctrl-C, the journal complete")]
 pub struct Arguments {
-    /// JSON Lines, one message body a line, or one JSON document over several lines; with --backup one dead letter a line. `-` is standard input
+    /// JSON Lines, one message body a line, or one JSON document over several lines; what `aws sqs receive-message` prints, an SQS event of Lambda, or a JSON array of messages; with --backup one dead letter a line. `-` is standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The file has dead letters, as `audit --save` or `purge --backup` wrote them: send them back

@@ -36,7 +36,7 @@ proptest! {
             expected.pop();
         }
         let (last, lines) = steps.split_last().unwrap();
-        prop_assert!(matches!(last.checked, Checked::End), "{:?}", last);
+        prop_assert!(matches!(last.checked, Checked::End(_)), "{:?}", last);
         prop_assert_eq!(last.bytes, input.len() as u64);
         prop_assert_eq!(lines.len(), expected.len());
         for (index, (step, line)) in lines.iter().zip(expected).enumerate() {

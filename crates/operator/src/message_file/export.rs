@@ -1,0 +1,289 @@
+//! Documents that hold messages: what `aws sqs receive-message` or an SDK prints, an SQS event of Lambda, or a JSON array
+//! of messages.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use chrono::DateTime;
+use redeliver_core::archive::{ArchivedAttribute, ArchivedMessage};
+use redeliver_core::message::Timestamp;
+use redeliver_core::message::metadata::rfc3339;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+use uuid::Builder;
+
+use crate::terminal::units::counted;
+
+/// The members of a message in the answer of `ReceiveMessage` (Amazon SQS API Reference, "Message").
+const MESSAGE_MEMBERS: [&str; 7] = [
+    "MessageId",
+    "ReceiptHandle",
+    "MD5OfBody",
+    "Body",
+    "Attributes",
+    "MD5OfMessageAttributes",
+    "MessageAttributes",
+];
+/// What the SDKs for Python, JavaScript and Go print beside `Messages`.
+const RESPONSE_MEMBERS: [&str; 4] = ["Messages", "ResponseMetadata", "$metadata", "ResultMetadata"];
+/// Texts of which any such document on one line has one.
+const SIGNS: [&str; 4] = [r#""Messages""#, r#""Records""#, r#""Body""#, r#""aws:sqs""#];
+/// With what an event, or a record of it, begins.
+const FIRST_OF_EVENT: [&str; 2] = ["Records", "messageId"];
+
+/// The messages of a document.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Export {
+    pub(super) kind: Kind,
+    pub(super) elements: Vec<Element>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Received,
+    LambdaEvent,
+    /// A message of one of the two alone, as `jq '.Messages[]'` prints it.
+    Message,
+    Array,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Element {
+    /// JSON: the message with its id, its attributes and its body.
+    Exported(String),
+    /// The body of a message.
+    Body(String),
+}
+
+/// The documents of an input so far, and their messages.
+#[derive(Debug, Default)]
+pub(super) struct Tally(BTreeMap<Kind, (u64, u64)>);
+
+impl Export {
+    /// Reads a document; `None` if it is a body or anything else. A whole input that is an array of objects, or of
+    /// strings, is a list of bodies. On one line of several, such an array is a body.
+    pub(super) fn read(document: &str, is_whole_input: bool) -> Option<Self> {
+        match document.trim_ascii_start().as_bytes().first()? {
+            b'{' if SIGNS.iter().any(|sign| document.contains(sign)) => read_object(document),
+            b'[' => read_array(document, is_whole_input),
+            _ => None,
+        }
+    }
+
+    /// True if a document that is not read to its end begins as one of these.
+    pub(super) fn is_begun_by(beginning: &[u8]) -> bool {
+        let beginning = beginning.trim_ascii_start();
+        if let Some(array) = beginning.strip_prefix(b"[") {
+            return matches!(array.trim_ascii_start().first(), Some(b'{' | b'"'));
+        }
+        let Some(object) = beginning.strip_prefix(b"{") else { return false };
+        let Some(name) = object.trim_ascii_start().strip_prefix(b"\"") else { return false };
+        let name = name.split(|byte| *byte == b'"').next().unwrap_or_default();
+        let known = MESSAGE_MEMBERS.iter().chain(&RESPONSE_MEMBERS).chain(&FIRST_OF_EVENT);
+        known.into_iter().any(|known| known.as_bytes() == name)
+    }
+}
+
+fn read_object(document: &str) -> Option<Export> {
+    let members = members(document)?;
+    if let Some(messages) = members.get("Messages") {
+        let messages: Option<Vec<&RawValue>> = serde_json::from_str(messages.get()).ok()?;
+        let messages = messages.unwrap_or_default();
+        let is_received = if messages.is_empty() {
+            members.keys().all(|name| RESPONSE_MEMBERS.contains(&name.as_str()))
+        } else {
+            messages.iter().all(|message| self::members(message.get()).is_some_and(|it| is_received(&it, 1)))
+        };
+        return is_received.then(|| Export::of(Kind::Received, &messages));
+    }
+    if let Some(records) = members.get("Records") {
+        let records: Vec<&RawValue> = serde_json::from_str(records.get()).ok()?;
+        let is_record = |record: &&RawValue| self::members(record.get()).is_some_and(|it| is_record(&it));
+        let is_event = !records.is_empty() && records.iter().all(is_record);
+        return is_event.then(|| Export::of(Kind::LambdaEvent, &records));
+    }
+    (is_received(&members, 2) || is_record(&members)).then(|| Export {
+        kind: Kind::Message,
+        elements: vec![Element::Exported(document.trim().to_owned())],
+    })
+}
+
+fn read_array(document: &str, is_whole_input: bool) -> Option<Export> {
+    let array: Vec<&RawValue> = serde_json::from_str(document).ok()?;
+    let begin_with = |first| array.iter().all(|element| element.get().starts_with(first));
+    let elements = if begin_with('{') {
+        let mut elements = Vec::new();
+        let mut are_exports = !array.is_empty();
+        for element in &array {
+            match read_object(element.get()) {
+                Some(export) => elements.extend(export.elements),
+                None => {
+                    are_exports = false;
+                    elements.push(Element::Body(element.get().to_owned()));
+                }
+            }
+        }
+        (are_exports || is_whole_input).then_some(elements)?
+    } else if begin_with('"') && is_whole_input {
+        let texts: Vec<String> = serde_json::from_str(document).ok()?;
+        texts.into_iter().map(Element::Body).collect()
+    } else {
+        return None;
+    };
+    Some(Export { kind: Kind::Array, elements })
+}
+
+impl Export {
+    fn of(kind: Kind, messages: &[&RawValue]) -> Self {
+        let elements = messages.iter().map(|message| Element::Exported(message.get().to_owned())).collect();
+        Self { kind, elements }
+    }
+}
+
+type Members<'a> = BTreeMap<String, &'a RawValue>;
+
+/// The members of an object. A document of anything else is never read.
+fn members(document: &str) -> Option<Members<'_>> {
+    serde_json::from_str(document).ok()
+}
+
+/// True for a message with a body and nothing else than a message has.
+fn is_received(members: &Members<'_>, members_min: usize) -> bool {
+    members.len() >= members_min
+        && members.get("Body").is_some_and(|body| body.get().starts_with('"'))
+        && members.keys().all(|name| MESSAGE_MEMBERS.contains(&name.as_str()))
+}
+
+/// True for a record of an event that SQS is the source of. The events of S3, SNS and others are bodies.
+fn is_record(members: &Members<'_>) -> bool {
+    members.get("eventSource").is_some_and(|source| source.get() == r#""aws:sqs""#)
+        && members.get("body").is_some_and(|body| body.get().starts_with('"'))
+}
+
+/// A message as SQS's API or a Lambda event spells it.
+#[derive(Deserialize)]
+struct Exported {
+    #[serde(default, rename = "MessageId", alias = "messageId")]
+    message_id: Option<String>,
+    #[serde(rename = "Body", alias = "body")]
+    body: String,
+    #[serde(default, rename = "Attributes", alias = "attributes")]
+    system: Option<System>,
+    #[serde(default, rename = "MessageAttributes", alias = "messageAttributes")]
+    attributes: Option<BTreeMap<String, ExportedAttribute>>,
+    #[serde(default, rename = "eventSourceARN")]
+    queue_arn: Option<String>,
+}
+
+/// The system attributes that a message keeps.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct System {
+    sent_timestamp: Option<String>,
+    approximate_first_receive_timestamp: Option<String>,
+    approximate_receive_count: Option<String>,
+    message_group_id: Option<String>,
+    #[serde(rename = "AWSTraceHeader")]
+    trace_header: Option<String>,
+    dead_letter_queue_source_arn: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ExportedAttribute {
+    #[serde(rename = "DataType", alias = "dataType")]
+    data_type: String,
+    #[serde(default, rename = "StringValue", alias = "stringValue")]
+    text: Option<String>,
+    #[serde(default, rename = "BinaryValue", alias = "binaryValue")]
+    base64: Option<String>,
+}
+
+/// The message of an [`Element::Exported`] as `audit --save` writes it. `number` is its place in the input, from which an
+/// id follows where it has none; `otherwise` is the time of one that does not say when it was sent.
+///
+/// # Errors
+/// What is wrong with it, without its values.
+pub(super) fn archived(
+    exported: &str,
+    number: usize,
+    otherwise: Timestamp,
+) -> Result<ArchivedMessage, String> {
+    let Exported { message_id, body, system, attributes, queue_arn } = serde_json::from_str(exported)
+        .map_err(|error| {
+            // The library's text would quote values.
+            format!("not a message as SQS writes it, at line {} column {}", error.line(), error.column())
+        })?;
+    let system = system.unwrap_or_default();
+    let moment = |text: String, name: &str| {
+        let moment = text.parse().ok().and_then(DateTime::from_timestamp_millis);
+        moment.map(rfc3339).ok_or_else(|| format!("its {name} is not a number of milliseconds"))
+    };
+    let sent_at = system.sent_timestamp.map(|text| moment(text, "SentTimestamp")).transpose()?;
+    let first_received_at = system.approximate_first_receive_timestamp;
+    let attributes = attributes.unwrap_or_default().into_iter().map(|(name, attribute)| {
+        let ExportedAttribute { data_type, text, base64 } = attribute;
+        // By its prefix, as what is received is read.
+        let (string_value, binary_value) =
+            if data_type.starts_with("Binary") { (None, base64) } else { (text, None) };
+        (name, ArchivedAttribute { data_type, string_value, binary_value })
+    });
+    Ok(ArchivedMessage {
+        sqs_message_id: message_id.unwrap_or_else(|| derived_id(exported, number)),
+        queue_arn: queue_arn.unwrap_or_default(),
+        sent_at: sent_at.unwrap_or_else(|| rfc3339(otherwise)),
+        first_received_at: first_received_at
+            .map(|text| moment(text, "ApproximateFirstReceiveTimestamp"))
+            .transpose()?,
+        receive_count: system.approximate_receive_count.and_then(|text| text.parse().ok()).unwrap_or(1),
+        redriven_from: system.dead_letter_queue_source_arn,
+        message_group_id: system.message_group_id,
+        trace_header: system.trace_header,
+        attributes: attributes.collect(),
+        omitted: Vec::new(),
+        body,
+    })
+}
+
+/// In place of SQS's id: the same in each run, and another one for each message, also for equal ones (RFC 9562, UUID
+/// version 8).
+fn derived_id(exported: &str, number: usize) -> String {
+    let digest = Sha256::new().chain_update(number.to_be_bytes()).chain_update(exported).finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    Builder::from_custom_bytes(bytes).into_uuid().to_string()
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, export: &Export) {
+        let (documents, messages) = self.0.entry(export.kind).or_default();
+        *documents += 1;
+        *messages += export.elements.len() as u64;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (kind, (documents, messages))) in self.0.iter().enumerate() {
+            let what = match (kind, documents) {
+                (Kind::Received, 1) => "of a receive-message export",
+                (Kind::Received, _) => "of receive-message exports",
+                (Kind::LambdaEvent, 1) => "of a Lambda event",
+                (Kind::LambdaEvent, _) => "of Lambda events",
+                (Kind::Message, _) => "as SQS returns them",
+                (Kind::Array, 1) => "of a JSON array",
+                (Kind::Array, _) => "of JSON arrays",
+            };
+            let and = if index > 0 { " and " } else { "" };
+            write!(f, "{and}{} {what}", counted(*messages, "message"))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
