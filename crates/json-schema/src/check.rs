@@ -4,6 +4,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
+use crate::date_time::violated_rule;
 use crate::reading::{Document, Reading, UNREAD, ViolationBudget};
 use crate::{Violation, pointer_to};
 
@@ -63,6 +64,9 @@ impl ViolationList {
                 let name = error.instance().as_str().unwrap_or_default();
                 let rule = without_value(&error.masked_with("").to_string());
                 self.push(pointer_to(&pointer, name), format!("has a name that {rule}"));
+            }
+            ValidationErrorKind::Format { format } if format.as_str() == "date-time" => {
+                self.push(pointer, violated_rule(error.instance().as_str().unwrap_or_default()));
             }
             _ => self.push(pointer, without_value(&error.masked_with("").to_string())),
         }

@@ -16,6 +16,8 @@
 
 #[cfg(feature = "validator")]
 mod check;
+#[cfg(feature = "validator")]
+mod date_time;
 #[cfg_attr(not(feature = "validator"), expect(dead_code, reason = "only the validator divides"))]
 mod decimal;
 #[cfg(feature = "validator")]

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use redeliver_core::decide::backoff::bounds;
 use redeliver_core::decide::{CallOutcome, call_outcome};
 use redeliver_core::handler::{ErrorType, HandlerError};
+use redeliver_core::json::pointer::Pointer;
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::policy::{Backoff, Jitter, Policy, PolicyError};
 
 use crate::files::FileError;
 use crate::message_file::{Form, SeenIds, named, open, remark_on_recognized, unreadable};
 use crate::terminal::stderr;
-use crate::terminal::units::span;
+use crate::terminal::units::{counted, span};
 
 /// A file and its findings.
 #[derive(Debug)]
@@ -165,6 +166,8 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
     let name = named(path);
     let form = Form::Body(Box::new(schema));
     let (mut findings, mut counts, mut seen) = (Vec::new(), Counts::default(), SeenIds::default());
+    let mut unread_ids = 0;
+    let envelope_id = Pointer::new("/metadata/message_id").expect("it is a pointer");
     let mut lines = form.lines(open(path)?);
     for line in lines.by_ref() {
         let line = line.map_err(|error| unreadable(path, &error))?;
@@ -174,6 +177,8 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
             Ok(message) => {
                 counts.plain += u64::from(message.is_plain);
                 counts.without_id += u64::from(message.id.is_none());
+                let body = &message.sendable.content().body;
+                unread_ids += u64::from(message.id.is_none() && envelope_id.text(body).is_some());
                 if let Some(warning) = seen.see(number, &message) {
                     stderr::warning(format_args!("{}:{number}: {warning}", name.display()));
                 }
@@ -186,6 +191,14 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
         }
     }
     remark_on_recognized(path, &lines);
+    if unread_ids > 0 {
+        stderr::warning(format_args!(
+            "{}: {} with a metadata.message_id that is no UUID, which makes it plain: --message-id-pointer \
+             /metadata/message_id (MESSAGE_ID_POINTER) makes that its id",
+            name.display(),
+            counted(unread_ids, "message")
+        ));
+    }
     for warning in seen.rest() {
         stderr::warning(format_args!("{}: {warning}", name.display()));
     }

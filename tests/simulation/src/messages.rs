@@ -388,18 +388,26 @@ fn poison(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (String, 
 /// The message attribute with the id of a plain message without `Redeliver`.
 pub const ID_ATTRIBUTE: &str = "order-id";
 
-/// By the documentation: a JSON object with `data`, and with a `metadata` that has a `message_id`.
+/// By the documentation: a JSON object with `data`, and with a `metadata` whose `message_id` is a UUID.
 fn means_to_be_an_envelope(body: &str) -> bool {
-    let has = |text: &str, name: &str| {
-        serde_json::from_str::<HashMap<String, &RawValue>>(text)
-            .is_ok_and(|members| members.contains_key(name))
-    };
-    has(body, "data") && metadata_of(body).is_some_and(|metadata| has(metadata, "message_id"))
+    let id = metadata_of(body).and_then(|metadata| member(metadata, "message_id"));
+    let id: Option<String> = id.and_then(|id| serde_json::from_str(id).ok());
+    member(body, "data").is_some() && id.is_some_and(|id| is_hyphenated_uuid(&id))
 }
 
 fn metadata_of(body: &str) -> Option<&str> {
-    let members: HashMap<String, &RawValue> = serde_json::from_str(body).ok()?;
-    members.get("metadata").map(|metadata| metadata.get())
+    member(body, "metadata")
+}
+
+fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let members: HashMap<String, &RawValue> = serde_json::from_str(object).ok()?;
+    members.get(name).map(|value| value.get())
+}
+
+fn is_hyphenated_uuid(text: &str) -> bool {
+    let parts: Vec<_> = text.split('-').collect();
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts.concat().bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Any body that SQS accepts.

@@ -55,6 +55,27 @@ fn one_document_over_several_lines_is_one_message() {
     assert_eq!(said, "standard input:2: the body is empty; SQS requires at least one character\n");
 }
 
+/// A time or an id in another form, and what a producer of such ids sets.
+#[test]
+fn what_is_missing_is_named_and_ids_of_another_kind_are_plain() {
+    let naive = VALID.replace(r#""}"#, r#"","expires_at":"2030-01-01T00:00:00"}"#);
+    let ulid = r#"{"metadata":{"message_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV"},"data":{}}"#;
+    let invalid = "standard input:1: INVALID_MESSAGE_SCHEMA /metadata";
+    let no_zone = (Some(3), format!("{invalid}/expires_at has no time zone: add Z or +00:00\n"));
+    assert_eq!(check(naive.as_bytes()), no_zone);
+    let (code, said) = check(ulid.as_bytes());
+    let is_a_ulid =
+        format!("{invalid}/message_id is a ULID, not a hyphenated UUID: write one, or set ENVELOPE=optional");
+    assert!(code == Some(3) && said.starts_with(&is_a_ulid), "{said}");
+    let checked = with_input(&["check", "-", "--plain"], ulid.as_bytes());
+    let warning = "warning: standard input: 1 message with a metadata.message_id that is no UUID, which makes it plain: \
+                   --message-id-pointer /metadata/message_id (MESSAGE_ID_POINTER) makes that its id\n";
+    assert_eq!((checked.status.code(), stderr(&checked).as_str()), (Some(0), warning));
+    let arguments = ["check", "-", "--plain", "--message-id-pointer", "/metadata/message_id"];
+    let checked = with_input(&arguments, ulid.as_bytes());
+    assert_eq!((checked.status.code(), stderr(&checked).as_str()), (Some(0), ""));
+}
+
 /// What people have at hand of a queue. As one message each they would be sent as nobody meant them.
 #[test]
 fn an_export_is_read_as_its_messages_by_each_command() {

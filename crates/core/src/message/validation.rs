@@ -2,8 +2,11 @@
 
 mod data;
 mod fast_path;
+#[cfg(feature = "validator")]
+mod named;
 mod readable;
 
+use std::borrow::Cow;
 #[cfg(feature = "validator")]
 use std::sync::LazyLock;
 
@@ -15,6 +18,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use crate::json::forward_compatible::UnknownMembers;
 use crate::json::members::{Malformed, Member, unchecked_members};
@@ -59,6 +63,10 @@ const DIGITS_MEMBERS: [&str; 8] = [
     "redrive_count",
     "redrive_count_at_answer",
 ];
+
+/// The other remedy for an envelope whose id is no UUID.
+pub(crate) const ANY_ID: &str =
+    ", or set ENVELOPE=optional and MESSAGE_ID_POINTER=/metadata/message_id, which take any id";
 
 /// The reason why a body is invalid. Never holds a value of the body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -111,17 +119,24 @@ fn violations_of_data(skimmed: &Skimmed<'_>, data: Option<&DataSchema>) -> Vec<V
     }
 }
 
-/// True if a body is meant as an envelope: an object with `data`, and with a `metadata` that has a `message_id`. An
-/// invalid envelope must not be taken for a plain message.
+/// True if a body is meant as an envelope: an object with `data`, and with a `metadata` whose `message_id` is a hyphenated
+/// UUID. Such an envelope that is invalid must not be taken for a plain message. Another id is that of a producer with an
+/// envelope of its own: refused, all of its messages would die.
 pub(crate) fn looks_like_envelope(body: &str) -> bool {
     // Names that are read as bytes may hold control characters, which are not valid JSON.
     let top = well_formed(body).ok().and_then(|text| unchecked_members(text).ok()).unwrap_or_default();
     let values = |wanted: &'static [u8]| top.iter().filter(move |(name, _)| **name == *wanted);
     let has_id = |metadata: &RawValue| {
         let members = unchecked_members(metadata.get()).unwrap_or_default();
-        members.iter().any(|(name, _)| **name == *b"message_id")
+        members.iter().any(|(name, id)| **name == *b"message_id" && is_uuid(id))
     };
     values(b"data").next().is_some() && values(b"metadata").any(|(_, metadata)| has_id(metadata))
+}
+
+/// True for the JSON string of a hyphenated UUID, the only form of that length.
+fn is_uuid(id: &RawValue) -> bool {
+    let text: Option<Cow<'_, str>> = serde_json::from_str(id.get()).ok();
+    text.is_some_and(|text| text.len() == Hyphenated::LENGTH && Uuid::parse_str(&text).is_ok())
 }
 
 /// The text of the body's only JSON value.
@@ -144,7 +159,8 @@ fn validate(skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, 
 
 #[cfg(feature = "validator")]
 fn by_schema(instance: &Value) -> Vec<Violation> {
-    MESSAGE.violations(instance, "")
+    let found = MESSAGE.violations(instance, "").into_iter();
+    found.map(|violation| named::named(violation, instance)).collect()
 }
 
 /// Without the validator there is no explanation.

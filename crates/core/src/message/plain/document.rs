@@ -112,6 +112,8 @@ fn metadata_of(document: &str) -> Result<Metadata, Invalid> {
         Err(Invalid::Schema(violations)) => {
             let renamed = violations.into_iter().map(|Violation { pointer, rule }| {
                 let place = pointer.strip_prefix("/metadata").unwrap_or_default();
+                // Here redeliver's own format is meant, whatever the setting.
+                let rule = rule.strip_suffix(validation::ANY_ID).unwrap_or(&rule);
                 Violation::new(format!("/{REDELIVER}{place}"), rule)
             });
             Err(Invalid::Schema(renamed.collect()))

@@ -83,6 +83,8 @@ fn what_is_no_envelope_is_plain() {
         r#"{"a":1,"a":2}"#,
         r#"{"metadata":{"message_id":"x"}}"#,
         r#"{"data":{}}"#,
+        r#"{"metadata":{"message_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV"},"data":{}}"#,
+        r#"{"metadata":{"message_id":17},"data":{}}"#,
         "{\"metadata\":{\"message_id\":\"x\"},\"data\":{},\"a\tb\":1}",
         r#"{"metadata":{"id":"x"},"data":{}}"#,
         r#"{"metadata":"message_id","data":{}}"#,
@@ -102,17 +104,18 @@ fn what_means_to_be_an_envelope_is_one_and_what_is_wrong_with_it_is_said() {
     let deep = "[".repeat(NESTING_MAX + 1) + &"]".repeat(NESTING_MAX + 1);
     let deep = format!(r#"{{"metadata":{{"message_id":"{FIRST}"}},"data":{{"n":{deep}}}}}"#);
     for (body, wrong) in [
-        (r#"{"metadata":{"message_id":"x"},"data":{}}"#, "/metadata/message_id"),
-        (r#"{"metadata":{"message_id":1},"data":{}}"#, "/metadata/message_id"),
-        (r#" { "m\u0065tadata" : { "message_\u0069d" : "x" } , "data" : 1 } "#, "/metadata/message_id"),
-        (r#"{"metadata":{"message_id":"x"},"data":1,"data":2}"#, "duplicate member /data"),
+        (r#"{"metadata":{"message_id":ID},"data":1}"#, "/data is not"),
+        (r#"{"metadata":{"message_id":ID,"expires_at":1},"data":{}}"#, "/metadata/expires_at"),
+        (r#" { "m\u0065tadata" : { "message_\u0069d" : ID } , "data" : 1 } "#, "/data is not"),
+        (r#"{"metadata":{"message_id":ID},"data":1,"data":2}"#, "duplicate member /data"),
         (
-            r#"{"metadata":{"message_id":"x","message_id":"y"},"data":1}"#,
+            r#"{"metadata":{"message_id":"y","message_id":ID},"data":1}"#,
             "duplicate member /metadata/message_id",
         ),
-        (r#"{"metadata":{},"metadata":{"message_id":"x"},"data":{}}"#, "duplicate member /metadata"),
+        (r#"{"metadata":{},"metadata":{"message_id":ID},"data":{}}"#, "duplicate member /metadata"),
         (&deep, "nested deeper"),
     ] {
+        let body = &body.replace("ID", &format!("\"{FIRST}\""));
         let invalid = schema().read(body, &Attributes::new(), FIRST).unwrap_err();
         assert!(invalid.to_string().contains(wrong), "{body}: {invalid}");
         assert_eq!(MessageSchema::default().read(body, &Attributes::new(), FIRST).unwrap_err(), invalid);

@@ -2,9 +2,11 @@ mod data;
 mod message_id;
 
 use super::*;
-use crate::message::Attributes;
+use crate::json::pointer::Pointer;
+use crate::message::plain::{IdSources, PlainMessages};
 use crate::message::reason::DeadLetterReason;
-use crate::message::schema::MessageSchema;
+use crate::message::schema::{MessageSchema, Parsed};
+use crate::message::{Attributes, Form};
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
@@ -90,6 +92,58 @@ fn a_message_needs_metadata_with_an_id_and_data() {
     assert_eq!(pointers(r#"{"metadata":{},"data":{}}"#), ["/metadata/message_id"]);
     assert_eq!(pointers(&format!(r#"{{"metadata":{{"message_id":"{ID}"}}}}"#)), ["/data"]);
     assert_eq!(refused(r#"{"metadata":{},"data":{}}"#).to_string(), "/metadata/message_id is missing");
+}
+
+/// A producer reads what to write, and not the schema again.
+#[test]
+fn what_an_id_or_a_time_is_instead_is_named() {
+    let said = |member: &str, value: &str| {
+        let id = format!(r#""message_id":"{ID}","#);
+        let id = if member == "message_id" { "" } else { &id };
+        refused(&format!(r#"{{"metadata":{{{id}"{member}":{value}}},"data":{{}}}}"#)).to_string()
+    };
+    for (id, form) in [
+        (r#""01ARZ3NDEKTSV4RRFFQ69G5FAV""#, "is a ULID, not a hyphenated UUID"),
+        (r#""0ujtsYcgvSTl8PAuAdqWYSMnLOv""#, "is a KSUID, not a hyphenated UUID"),
+        (r#""507f1f77bcf86cd799439011""#, "is an ObjectId, not a hyphenated UUID"),
+        (r#""6f1c0d3e8a554c8e9a3f2b1d7e5f9a01""#, "is a UUID without its hyphens"),
+        (r#""order-5""#, "is not a hyphenated UUID"),
+        (r#""""#, "is not a hyphenated UUID"),
+        ("4711", "is a number, not a hyphenated UUID"),
+    ] {
+        let remedy = "write one, or set ENVELOPE=optional and MESSAGE_ID_POINTER=/metadata/message_id, which take any id";
+        assert_eq!(said("message_id", id), format!("/metadata/message_id {form}: {remedy}"));
+    }
+    assert_eq!(said("message_id", "null"), r#"/metadata/message_id is not of type "string""#);
+    let naive = said("expires_at", r#""2030-01-01T00:00:00""#);
+    assert_eq!(naive, "/metadata/expires_at has no time zone: add Z or +00:00");
+    for time in ["expires_at", "first_sent_time", "next_retry_time", "held_since"] {
+        let expected = format!("/metadata/{time} is a number: write the time as 2030-01-01T00:00:00Z");
+        assert_eq!(said(time, "1893456000"), expected);
+    }
+}
+
+/// Refused, all messages of a producer with ids of its own would die; a UUID shows that our envelope is meant.
+#[test]
+fn only_an_envelope_with_a_uuid_is_refused_where_plain_messages_are_accepted() {
+    let pointer = Pointer::new("/metadata/message_id").unwrap();
+    let id = IdSources { attribute: None, pointer: Some(pointer) };
+    let optional = MessageSchema::default().with_plain(PlainMessages { id, body: None });
+    let read = |id: &str| {
+        let body = format!(r#"{{"metadata":{{"message_id":{id},"expires_at":"never"}},"data":{{}}}}"#);
+        optional.read(&body, &Attributes::new(), ID).map(|parsed| match parsed {
+            Parsed::Plain(plain) => plain.form(),
+            Parsed::Envelope(envelope) => panic!("{id}: {:?}", envelope.metadata),
+        })
+    };
+    let key = |key: &str| Ok(Form::Plain { idempotency_key: Some(key.to_owned()) });
+    assert_eq!(read(r#""01ARZ3NDEKTSV4RRFFQ69G5FAV""#), key("01ARZ3NDEKTSV4RRFFQ69G5FAV"));
+    assert_eq!(read("4711"), key("4711"));
+    assert_eq!(read("null"), Ok(Form::Plain { idempotency_key: None }), "SQS's id");
+    let escaped = ID.replacen('6', r"\u0036", 1);
+    for uuid in [format!("\"{ID}\""), format!("\"{escaped}\"")] {
+        assert!(read(&uuid).is_err(), "{uuid}");
+    }
 }
 
 #[test]
