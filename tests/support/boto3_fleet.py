@@ -57,7 +57,7 @@ class Region:
             Period=60,
         )
 
-    def function(self, name, dlq):
+    def function(self, name, **others):
         code = io.BytesIO()
         with zipfile.ZipFile(code, "w") as bundle:
             bundle.writestr("nothing.py", "def handler(event, context): pass")
@@ -67,8 +67,11 @@ class Region:
             Role="arn:aws:iam::000000000000:role/any",
             Handler="nothing.handler",
             Code={"ZipFile": code.getvalue()},
-            DeadLetterConfig={"TargetArn": dlq},
+            **others,
         )
+
+    def mapping(self, queue, function):
+        self.functions.create_event_source_mapping(EventSourceArn=queue, FunctionName=function)
 
 
 def main(wrong, well):
@@ -82,7 +85,9 @@ def main(wrong, well):
     here.queue("bills", here.queue("bills-dlq"))
     here.delete("bills-dlq")
     here.queue("forgotten-dlq")
-    here.function("mailer", here.queue("failed-mails", days=14))
+    here.function("mailer", DeadLetterConfig={"TargetArn": here.queue("failed-mails", days=14)})
+    here.function("shop", Timeout=60)
+    here.mapping(here.queue("unprotected"), "shop")
 
     there = Region(well)
     there.queue("healthy", there.queue("healthy-dlq", days=14))

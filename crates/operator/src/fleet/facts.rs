@@ -8,7 +8,7 @@ use crate::queues::{Counts, QueueAddress, RedrivePolicy};
 use crate::status::Receives;
 
 /// A queue, wherever it is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct QueueId {
     pub(super) account: String,
     pub(super) region: String,
@@ -26,6 +26,8 @@ pub(super) struct Survey {
     pub(super) queues: Option<Vec<Queue>>,
     /// Functions whose own DLQ is a queue.
     pub(super) functions: Vec<Sender>,
+    /// The timeouts of functions in seconds, by name. Those of published versions are not known.
+    pub(super) timeouts: BTreeMap<String, u64>,
     /// Event source mappings whose destination for failures is a queue.
     pub(super) mappings: Vec<Sender>,
     /// Subscribers of custom event buses whose queue for failures is known.
@@ -57,6 +59,7 @@ pub(super) enum State {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attributes {
     pub(super) counts: Counts,
+    pub(super) visibility_seconds: Option<u64>,
     /// The queue that its redrive policy names.
     pub(super) redrives_to: Option<QueueId>,
 }
@@ -69,10 +72,15 @@ pub(super) struct Sender {
     pub(super) to: QueueId,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A function that reads a queue, by an event source mapping.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reader {
     pub(super) function: String,
     pub(super) of: QueueId,
+    pub(super) mapping_uuid: String,
+    /// True with `ReportBatchItemFailures`.
+    pub(super) reports_failures: bool,
+    pub(super) batching_window_seconds: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,6 +145,7 @@ impl Attributes {
     pub(super) fn new(said: &BTreeMap<String, String>) -> Self {
         Self {
             counts: Counts::of(said),
+            visibility_seconds: said.get("VisibilityTimeout").and_then(|text| text.parse().ok()),
             redrives_to: RedrivePolicy::of(said)
                 .and_then(|policy| QueueId::in_arn(&policy.dead_letter_target_arn?)),
         }

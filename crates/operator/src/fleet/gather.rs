@@ -144,6 +144,7 @@ impl<'a> Region<'a> {
             account: of_queues.or(functions.account),
             queues,
             functions: functions.senders,
+            timeouts: functions.timeouts,
             mappings: mapping_senders,
             subscribers,
             readers,

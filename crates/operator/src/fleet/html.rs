@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use redeliver_dead_letters::groups::written;
 
-use super::report::{Dlq, Fleet};
+use super::report::{Dlq, Finding, Fleet};
 use super::table::{cells, place};
 use crate::markup::{self, Fact, page};
 use crate::terminal::units::{counted, grouped};
@@ -34,6 +34,10 @@ pub fn content(fleet: &Fleet) -> Markup {
                 h2 { (place(fleet, account, region)) }
                 @let dlqs: Vec<_> = fleet.dlqs_in(account, region).collect();
                 @if !dlqs.is_empty() { (rows(fleet, &dlqs)) }
+                @for queue in fleet.queues_in(account, region) {
+                    p { strong { (queue.name) } }
+                    (list(&queue.findings, None))
+                }
             }
         }
     }
@@ -49,14 +53,18 @@ fn facts(fleet: &Fleet) -> Markup {
         .min();
     let first = first.map_or_else(|| "not known".to_owned(), |by| by.format("%Y-%m-%d %H:%M").to_string());
     let full = fleet.dlqs.iter().filter(|dlq| dlq.counts.has_messages()).count();
-    let wrong = fleet.dlqs.iter().filter(|dlq| !dlq.is_well()).count();
+    let wrong = fleet.dlqs.iter().filter(|dlq| !dlq.is_well()).count() + fleet.queues.len();
+    let others = match fleet.queues.len() as u64 {
+        0 => String::new(),
+        others => format!(" and {}", counted(others, "other queue")),
+    };
     let queues = fleet.regions.iter().map(|region| region.queues).sum();
     let dlqs = counted(fleet.dlqs.len() as u64, "DLQ");
     markup::facts(&[
         Fact::new("Messages", grouped(messages), &format!("in {}", counted(full as u64, "DLQ"))),
         Fact {
             is_alarm: wrong > 0,
-            ..Fact::new("Something wrong", grouped(wrong as u64), &format!("of {dlqs}"))
+            ..Fact::new("Something wrong", grouped(wrong as u64), &format!("of {dlqs}{others}"))
         },
         Fact::new("First deleted", first, "by SQS, at the latest"),
         Fact::new(
@@ -78,7 +86,7 @@ fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> Markup {
             tbody { @for dlq in dlqs {
                 @let [name, visible, in_flight, oldest, deleted_in, kept, alarm, fed_by] = cells(fleet, dlq);
                 "\n" tr {
-                    td { strong { (name) } (findings(dlq)) }
+                    td { strong { (name) } (list(&dlq.findings, dlq.error.as_deref())) }
                     td class="number" data-name="Visible" { (visible) }
                     td class="number" data-name="In flight" { (in_flight) }
                     td class="number" data-name="Oldest" { (oldest) }
@@ -96,14 +104,14 @@ fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> Markup {
     }
 }
 
-fn findings(dlq: &Dlq) -> Markup {
+fn list(findings: &[Finding], error: Option<&str>) -> Markup {
     html! {
-        @if !dlq.findings.is_empty() || dlq.error.is_some() {
+        @if !findings.is_empty() || error.is_some() {
             ul {
-                @for finding in &dlq.findings {
+                @for finding in findings {
                     li class=(if finding.code.is_remark() { "remark" } else { "wrong" }) { (finding.sentence) }
                 }
-                @if let Some(error) = &dlq.error { li class="wrong" { (error) } }
+                @if let Some(error) = error { li class="wrong" { (error) } }
             }
         }
     }

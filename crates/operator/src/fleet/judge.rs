@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
 use super::facts::{Age, Ages, Attributes, QueueId, Received, Sender, State, Survey};
-use super::report::{Dlq, DlqAlarm, DlqState, Feeder, FeederKind, Fleet, Region};
+use super::report::{CheckedQueue, Dlq, DlqAlarm, DlqState, Feeder, FeederKind, Finding, Fleet, Region};
 use crate::status::{Receives, readers::Readers};
 
 /// All that was read, by queue.
@@ -87,7 +87,8 @@ impl<'a> Surveyed<'a> {
             })
         });
         let problems = self.surveys.iter().flat_map(|survey| survey.problems.clone());
-        Fleet { at: now, regions: regions.collect(), dlqs, problems: problems.collect() }
+        let queues = self.checked_queues();
+        Fleet { at: now, regions: regions.collect(), dlqs, queues, problems: problems.collect() }
     }
 
     fn dlq(&self, id: &QueueId, age: Option<&Age>, received: Option<&Receives>, now: Timestamp) -> Dlq {
@@ -115,7 +116,35 @@ impl<'a> Surveyed<'a> {
             },
         };
         dlq.findings = finding::findings(&dlq, &self.sources(id), now);
+        dlq.findings
+            .extend(self.attributes(id).into_iter().flat_map(|read| self.findings_of_readers(id, read)));
         dlq
+    }
+
+    /// The queues with findings that are not DLQs.
+    fn checked_queues(&self) -> Vec<CheckedQueue> {
+        let dlqs = self.dlqs();
+        let others = self.queues.keys().copied().filter(|id| !dlqs.contains(id));
+        let checked = others.filter_map(|id| {
+            let read = self.attributes(id)?;
+            let findings: Vec<_> =
+                finding::no_dlq(read).into_iter().chain(self.findings_of_readers(id, read)).collect();
+            let QueueId { account, region, name } = id.clone();
+            (!findings.is_empty()).then_some(CheckedQueue { name, account, region, findings })
+        });
+        checked.collect()
+    }
+
+    fn findings_of_readers(&self, id: &QueueId, read: &Attributes) -> Vec<Finding> {
+        let readers = self.surveys.iter().flat_map(|survey| {
+            let readers = survey.readers.iter().flatten().filter(|reader| reader.of == *id);
+            readers.map(|reader| (reader, survey.timeouts.get(&reader.function).copied()))
+        });
+        // Two profiles may see the same mapping.
+        let readers: BTreeMap<_, _> = readers
+            .map(|(reader, timeout)| ((&reader.mapping_uuid, &reader.function), (reader, timeout)))
+            .collect();
+        finding::of_readers(read, &readers.into_values().collect::<Vec<_>>())
     }
 
     fn attributes(&self, id: &QueueId) -> Option<&'a Attributes> {

@@ -21,8 +21,19 @@ pub struct Fleet {
     pub regions: Vec<Region>,
     /// By account and region; those with a finding first, then those with the most messages.
     pub dlqs: Vec<Dlq>,
+    /// The other queues that have findings, by account and region.
+    pub queues: Vec<CheckedQueue>,
     /// Errors about what could not be read.
     pub problems: Vec<String>,
+}
+
+/// A queue that is not a DLQ, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckedQueue {
+    pub name: String,
+    pub account: String,
+    pub region: String,
+    pub findings: Vec<Finding>,
 }
 
 /// A region, seen with a profile.
@@ -109,6 +120,9 @@ pub enum Code {
     PointsToItself,
     KindMismatch,
     ShortRetention,
+    NoDlq,
+    ShortVisibility,
+    UnreportedFailures,
     NoAlarm,
     DeletedSoon,
     /// A remark: the oldest message may be older than CloudWatch says.
@@ -135,7 +149,7 @@ impl Fleet {
 
     /// A remark does not count.
     pub fn is_well(&self) -> bool {
-        self.dlqs.iter().all(Dlq::is_well)
+        self.dlqs.iter().all(Dlq::is_well) && self.queues.is_empty()
     }
 
     /// Each account and region once, in the order of the DLQs.
@@ -150,6 +164,12 @@ impl Fleet {
 
     pub fn dlqs_in(&self, account: Option<&str>, region: &str) -> impl Iterator<Item = &Dlq> {
         self.dlqs.iter().filter(move |dlq| Some(dlq.account.as_str()) == account && dlq.region == region)
+    }
+
+    pub fn queues_in(&self, account: Option<&str>, region: &str) -> impl Iterator<Item = &CheckedQueue> {
+        self.queues
+            .iter()
+            .filter(move |queue| Some(queue.account.as_str()) == account && queue.region == region)
     }
 
     /// With each profile.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use redeliver_dead_letters::groups::written;
 
-use super::report::{Dlq, DlqState, Fleet, some_of};
+use super::report::{Dlq, DlqState, Finding, Fleet, some_of};
 use crate::terminal::escape::escaped;
 use crate::terminal::units::{about, counted, grouped, span, table};
 
@@ -17,6 +17,9 @@ pub fn of(fleet: &Fleet) -> String {
             text += &rows(fleet, &dlqs);
             text += &findings(&dlqs);
         }
+        for queue in fleet.queues_in(account, region) {
+            queue.findings.iter().for_each(|finding| text += &line(&queue.name, finding));
+        }
     }
     text
 }
@@ -25,10 +28,14 @@ pub fn of(fleet: &Fleet) -> String {
 fn totals(fleet: &Fleet) -> String {
     let count = |is_one: fn(&&Dlq) -> bool| grouped(fleet.dlqs.iter().filter(is_one).count() as u64);
     format!(
-        "{}, {} with messages, {} with something wrong",
+        "{}, {} with messages, {} with something wrong{}",
         counted(fleet.dlqs.len() as u64, "DLQ"),
         count(|dlq| dlq.counts.has_messages()),
         count(|dlq| !dlq.is_well()),
+        match fleet.queues.len() as u64 {
+            0 => String::new(),
+            others => format!("; {} with something wrong", counted(others, "other queue")),
+        }
     )
 }
 
@@ -84,13 +91,15 @@ fn fed_by(dlq: &Dlq) -> String {
     if names.is_empty() { "?".to_owned() } else { escaped(&some_of(&names)) }
 }
 
+fn line(queue: &str, finding: &Finding) -> String {
+    let mark = if finding.code.is_remark() { '?' } else { '!' };
+    format!(" {mark} {}: {}\n", escaped(queue), escaped(&finding.sentence))
+}
+
 fn findings(dlqs: &[&Dlq]) -> String {
     let mut text = String::new();
     for dlq in dlqs {
-        for finding in &dlq.findings {
-            let mark = if finding.code.is_remark() { '?' } else { '!' };
-            let _ = writeln!(text, " {mark} {}: {}", escaped(&dlq.name), escaped(&finding.sentence));
-        }
+        dlq.findings.iter().for_each(|finding| text += &line(&dlq.name, finding));
         if let Some(error) = &dlq.error {
             let _ = writeln!(text, " ! {}: {}", escaped(&dlq.name), escaped(error));
         }

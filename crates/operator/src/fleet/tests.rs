@@ -133,6 +133,7 @@ fn well(request: &Request) -> Answer {
             "State": "Enabled",
             "EventSourceArn": arn("orders-dlq"),
             "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:sweeper",
+            "FunctionResponseTypes": ["ReportBatchItemFailures"],
         }] })),
         _ => of_sqs(&request.1),
     }
@@ -175,6 +176,7 @@ async fn all_is_asked_for_once_and_put_together() {
             "findings": [],
             "error": null,
         }],
+        "queues": [],
         "problems": [],
     });
     assert_eq!(serde_json::to_value(&fleet).unwrap(), expected);
@@ -361,7 +363,8 @@ async fn a_region_that_lets_nobody_in_does_not_hide_the_others() {
 fn hundreds_of_problems_are_not_all_said() {
     let in_short = |count: u64| {
         let problems = (0..count).map(|n| format!("problem {n}")).collect();
-        Fleet { at: now(), regions: Vec::new(), dlqs: Vec::new(), problems }.problems_in_short()
+        Fleet { at: now(), regions: Vec::new(), dlqs: Vec::new(), queues: Vec::new(), problems }
+            .problems_in_short()
     };
     assert_eq!(in_short(10)[9..], ["problem 9"]);
     assert_eq!(in_short(12)[9..], ["problem 9", "and 2 problems more: see --format json"]);

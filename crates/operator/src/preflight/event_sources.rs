@@ -4,7 +4,7 @@ use redeliver_core::strategy::Role;
 use serde::Serialize;
 
 use super::MappedQueue;
-use crate::queues::event_sources::Mapping;
+use crate::queues::event_sources::{Mapping, report_failures_command};
 use crate::queues::{name_in, region_in};
 
 /// A mapping, and what to do about it.
@@ -45,9 +45,7 @@ fn problem(queue: &MappedQueue, mapping: &Mapping, advice: String) -> EventSourc
 
 fn unreported_advice(queue: &MappedQueue, Mapping { function, uuid, .. }: &Mapping) -> String {
     let (name, region) = (name_in(&queue.arn), region_in(&queue.arn).unwrap_or_default());
-    let command = format!(
-        "`aws lambda update-event-source-mapping --function-response-types ReportBatchItemFailures --uuid {uuid} --region {region}`"
-    );
+    let command = report_failures_command(uuid, region);
     match queue.role {
         Some(_) => format!(
             "{function} reads {name} without ReportBatchItemFailures, so Lambda deletes messages that redeliver could not \

@@ -54,6 +54,18 @@ impl Mapping {
     }
 }
 
+/// True if Lambda keeps the messages that the function names as failed.
+pub fn reports_failures(types: &[FunctionResponseType]) -> bool {
+    types.contains(&FunctionResponseType::ReportBatchItemFailures)
+}
+
+/// The command that makes a mapping report failures.
+pub fn report_failures_command(uuid: &str, region: &str) -> String {
+    format!(
+        "`aws lambda update-event-source-mapping --function-response-types ReportBatchItemFailures --uuid {uuid} --region {region}`"
+    )
+}
+
 /// True if a mapping in this state reads its queue, or will soon.
 pub fn is_on(state: &str) -> bool {
     matches!(state, "Enabled" | "Enabling" | "Creating" | "Updating")
@@ -66,9 +78,7 @@ macro_rules! mapping {
             uuid: $found.uuid.unwrap_or_default(),
             function: function_name(&$found.function_arn.unwrap_or_default()).to_owned(),
             source: $found.event_source_arn.unwrap_or_default(),
-            reports_failures: $found
-                .function_response_types
-                .is_some_and(|types| types.contains(&FunctionResponseType::ReportBatchItemFailures)),
+            reports_failures: reports_failures(&$found.function_response_types.unwrap_or_default()),
             state: $found.state.unwrap_or_else(|| "unknown".to_owned()),
             batch_size: $found.batch_size,
             maximum_concurrency: $found.scaling_config.and_then(|scaling| scaling.maximum_concurrency),

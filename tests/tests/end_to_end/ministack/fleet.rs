@@ -80,6 +80,14 @@ async fn every_dlq_of_two_accounts_and_regions_is_told_with_what_is_wrong_with_i
         );
         assert_eq!(rows(&seen, account, WELL), [json!(["healthy-dlq", ["healthy"], 0, []])]);
     }
+    let other = |queue: &Value| {
+        let codes: Vec<_> =
+            queue["findings"].as_array().unwrap().iter().map(|one| one["code"].clone()).collect();
+        json!([queue["account"], queue["region"], queue["name"], codes])
+    };
+    let others: Vec<_> = seen["queues"].as_array().unwrap().iter().map(other).collect();
+    let codes = ["no_dlq", "short_visibility", "unreported_failures"];
+    assert_eq!(others, ACCOUNTS.map(|account| json!([account, WRONG, "unprotected", codes])));
     // The emulator was told that it is 324 hours old, three minutes ago.
     let oldest = seen["dlqs"][0]["oldest_seconds"].as_i64().unwrap();
     assert!((324 * 3600 + 180..324 * 3600 + 180 + 900).contains(&oldest), "{oldest}");
@@ -94,10 +102,8 @@ async fn every_dlq_of_two_accounts_and_regions_is_told_with_what_is_wrong_with_i
     let stderr = String::from_utf8(partly.stderr).unwrap();
     assert_eq!(partly.status.code(), Some(4), "{stderr}");
     assert!(stderr.starts_with("error: eu-west-1, profile nobody: there is no such profile"), "{stderr}");
-    assert!(
-        String::from_utf8(partly.stdout)
-            .unwrap()
-            .starts_with("6 DLQs, 2 with messages, 3 with something wrong (")
-    );
+    assert!(String::from_utf8(partly.stdout).unwrap().starts_with(
+        "6 DLQs, 2 with messages, 3 with something wrong; 1 other queue with something wrong ("
+    ));
     std::fs::remove_file(profiles).unwrap();
 }

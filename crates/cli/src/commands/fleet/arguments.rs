@@ -41,7 +41,7 @@ Exit codes:
   0  nothing is wrong with any DLQ
   1  nothing could be read
   2  bad usage
-  3  something is wrong with a DLQ
+  3  something is wrong with a queue
   4  not all could be read; the rest is shown")]
 pub struct Arguments {
     /// A profile of the AWS configuration files; may be given several times [default: as in the AWS CLI]

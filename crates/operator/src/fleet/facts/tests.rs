@@ -34,6 +34,7 @@ fn attributes_are_what_sqs_says_and_nothing_else() {
         ("ApproximateNumberOfMessagesNotVisible", "3"),
         ("ApproximateNumberOfMessagesDelayed", "4"),
         ("MessageRetentionPeriod", "345600"),
+        ("VisibilityTimeout", "30"),
         ("RedrivePolicy", policy),
     ]);
     let expected = Attributes {
@@ -43,6 +44,7 @@ fn attributes_are_what_sqs_says_and_nothing_else() {
             delayed: Some(4),
             retention_seconds: Some(345_600),
         },
+        visibility_seconds: Some(30),
         redrives_to: Some(id("123456789012", "orders-dlq")),
     };
     assert_eq!((attributes.counts.messages(), attributes), (19, expected));

@@ -1,16 +1,19 @@
 //! Lambda: the functions and event source mappings whose failures go to queues, and the functions that read queues.
 
+use std::collections::BTreeMap;
+
 use aws_sdk_lambda::types::{EventSourceMappingConfiguration, FunctionConfiguration};
 
 use super::Region;
 use crate::fleet::facts::{QueueId, Reader, Sender};
-use crate::queues::event_sources::{function_name, is_on};
+use crate::queues::event_sources::{function_name, is_on, reports_failures};
 
 /// Functions of an account.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
     pub(super) account: Option<String>,
     pub(super) senders: Vec<Sender>,
+    pub(super) timeouts: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -27,6 +30,7 @@ impl Region<'_> {
         Ok(Functions {
             account: functions.iter().find_map(account),
             senders: functions.iter().filter_map(with_dlq).collect(),
+            timeouts: functions.iter().filter_map(timeout).collect(),
         })
     }
 
@@ -46,6 +50,10 @@ fn account(function: &FunctionConfiguration) -> Option<String> {
     function.function_arn()?.split(':').nth(4).map(str::to_owned)
 }
 
+fn timeout(function: &FunctionConfiguration) -> Option<(String, u64)> {
+    Some((function.function_name()?.to_owned(), function.timeout()?.try_into().ok()?))
+}
+
 fn with_dlq(function: &FunctionConfiguration) -> Option<Sender> {
     let to = QueueId::in_arn(function.dead_letter_config()?.target_arn()?)?;
     Some(Sender { name: function.function_name()?.to_owned(), to })
@@ -60,7 +68,16 @@ fn with_destination(mapping: &EventSourceMappingConfiguration) -> Option<Sender>
 fn reader(mapping: &EventSourceMappingConfiguration) -> Option<Reader> {
     let of = QueueId::in_arn(mapping.event_source_arn()?)?;
     if mapping.state().is_none_or(is_on) {
-        Some(Reader { function: function_of(mapping)?, of })
+        Some(Reader {
+            function: function_of(mapping)?,
+            of,
+            mapping_uuid: mapping.uuid().unwrap_or_default().to_owned(),
+            reports_failures: reports_failures(mapping.function_response_types()),
+            batching_window_seconds: mapping
+                .maximum_batching_window_in_seconds()
+                .map_or(0, i32::unsigned_abs)
+                .into(),
+        })
     } else {
         None
     }

@@ -1,7 +1,7 @@
 use redeliver_testing::browser::Scratch;
 
 use super::*;
-use crate::fleet::table::tests::fleet;
+use crate::fleet::table::tests::{fleet, with_a_queue_without_dlq};
 
 #[test]
 fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
@@ -28,6 +28,20 @@ fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
     ] {
         assert_eq!(page.matches(part).count(), 1, "{part}: {page}");
     }
+}
+
+#[test]
+fn a_queue_that_is_not_a_dlq_is_on_the_page_with_what_is_wrong() {
+    let page = of(&with_a_queue_without_dlq());
+    let queue =
+        "<strong>orders&lt;b&gt;</strong></p><ul><li class=\"wrong\">it has no dead-letter queue</li></ul>";
+    assert_eq!(page.matches(queue).count(), 1, "{page}");
+    assert!(
+        page.contains(
+            "<dt>Something wrong</dt><dd>3</dd><dd class=\"remark\">of 6 DLQs and 1 other queue</dd>"
+        ),
+        "{page}"
+    );
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use redeliver_core::message::Timestamp;
 
-use crate::fleet::facts::{Attributes, QueueId};
+use crate::fleet::facts::{Attributes, QueueId, Reader};
 use crate::fleet::report::{Code, Dlq, DlqState, Finding, some_of};
+use crate::queues::event_sources::report_failures_command;
 use crate::status::readers::Readers;
 use crate::terminal::units::{about, counted, span};
 
@@ -23,6 +24,52 @@ pub(super) fn findings(dlq: &Dlq, sources: &[(&QueueId, &Attributes)], now: Time
         (Code::Orphan, orphan(dlq)),
     ];
     found.into_iter().filter_map(|(code, sentence)| Some(Finding { code, sentence: sentence? })).collect()
+}
+
+/// The finding about a queue that is not a DLQ and has none.
+pub(super) fn no_dlq(read: &Attributes) -> Option<Finding> {
+    let kept = read.counts.retention_seconds.map(|seconds| format!(" after {}", span(seconds)));
+    read.redrives_to.is_none().then(|| Finding {
+        code: Code::NoDlq,
+        sentence: format!(
+            "it has no dead-letter queue: a message that always fails is tried until SQS deletes it{}; give it a redrive \
+             policy",
+            kept.unwrap_or_default()
+        ),
+    })
+}
+
+/// The findings about a queue by the functions that read it, each with its timeout if that is known.
+pub(super) fn of_readers(read: &Attributes, readers: &[(&Reader, Option<u64>)]) -> Vec<Finding> {
+    let visibility = short_visibility(read, readers);
+    let visibility = visibility.map(|sentence| Finding { code: Code::ShortVisibility, sentence });
+    let unreported = readers.iter().filter(|(reader, _)| !reader.reports_failures).map(|(reader, _)| Finding {
+        code: Code::UnreportedFailures,
+        sentence: format!(
+            "{} reads it without ReportBatchItemFailures: one message that fails brings back its whole batch, and one that \
+             the function only names as failed is deleted; run {}",
+            reader.function,
+            report_failures_command(&reader.mapping_uuid, &reader.of.region)
+        ),
+    });
+    visibility.into_iter().chain(unreported).collect()
+}
+
+/// A batch may be retried while Lambda throttles, and must stay hidden until then: six times the function's timeout, and
+/// the time in which the batch is gathered
+/// (<https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>).
+fn short_visibility(read: &Attributes, readers: &[(&Reader, Option<u64>)]) -> Option<String> {
+    let visibility = read.visibility_seconds?;
+    let needed = readers.iter().filter_map(|(reader, timeout)| {
+        let needed = (*timeout)?.saturating_mul(6).saturating_add(reader.batching_window_seconds);
+        Some((needed, (*timeout)?, reader.function.as_str()))
+    });
+    let (needed, timeout, function) = needed.max().filter(|(needed, ..)| visibility < *needed)?;
+    let [visibility, needed, timeout] = [visibility, needed, timeout].map(span);
+    Some(format!(
+        "its visibility timeout is {visibility}, and the timeout of {function} {timeout}: SQS may deliver a message again \
+         while it is worked on; set it to {needed}, six times that and the batching window"
+    ))
 }
 
 fn missing(dlq: &Dlq) -> Option<String> {

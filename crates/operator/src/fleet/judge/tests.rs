@@ -26,6 +26,7 @@ fn queue(name: &str, visible: u64, days: u64, redrives_to: Option<&str>) -> Queu
             delayed: Some(0),
             retention_seconds: Some(days * DAY),
         },
+        visibility_seconds: Some(30),
         redrives_to: redrives_to.map(id),
     };
     Queue { id: id(name), state: State::Read(attributes) }
@@ -180,8 +181,17 @@ fn messages_that_wait_want_an_alarm_or_a_reader() {
     let with = |visible, alarms: Option<Vec<Alarm>>, reader: Option<&str>| {
         let mut survey = survey(vec![queue("orders", 0, 4, Some("dead")), queue("dead", visible, 14, None)]);
         survey.alarms = alarms;
-        survey.readers =
-            Some(reader.map(|of| Reader { function: "f".to_owned(), of: id(of) }).into_iter().collect());
+        survey.readers = Some(
+            reader
+                .map(|of| Reader {
+                    function: "f".to_owned(),
+                    of: id(of),
+                    reports_failures: true,
+                    ..Reader::default()
+                })
+                .into_iter()
+                .collect(),
+        );
         judged(survey).remove(0)
     };
     let unwatched = with(1, Some(vec![alarm(None, "other")]), None);
@@ -392,4 +402,42 @@ proptest! {
         let twice = [survey(queues.clone()), survey(queues)];
         prop_assert_eq!(Surveyed::new(&twice).judge(&Ages::new(), &Received::new(), now()).dlqs, expected);
     }
+}
+
+/// What loses messages, or tries them twice, before there is any dead letter.
+#[test]
+fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
+    let reader = |reports_failures, batching_window_seconds| Reader {
+        function: "shop".to_owned(),
+        of: id("orders"),
+        mapping_uuid: "14e0db71".to_owned(),
+        reports_failures,
+        batching_window_seconds,
+    };
+    let found = |dlq: Option<&str>, timeout: Option<u64>, reader: Reader| {
+        let survey = Survey {
+            readers: Some(vec![reader]),
+            timeouts: timeout.map(|timeout| ("shop".to_owned(), timeout)).into_iter().collect(),
+            ..survey(vec![queue("orders", 0, 4, dlq), queue("orders-dlq", 0, 14, None)])
+        };
+        // Two profiles of one account.
+        let fleet = Surveyed::new(&[survey.clone(), survey]).judge(&Ages::new(), &Received::new(), now());
+        assert_eq!(fleet.is_well(), fleet.queues.is_empty());
+        let findings = fleet.queues.into_iter().flat_map(|queue| queue.findings);
+        findings.map(|finding| (finding.code, finding.sentence)).collect::<Vec<_>>()
+    };
+    let dlq = Some("orders-dlq");
+    assert_eq!(found(dlq, Some(5), reader(true, 0)), [], "30 s are six times 5 s");
+    assert_eq!(found(dlq, None, reader(true, 0)), [], "the timeout of a version is not known");
+    let no_dlq = "it has no dead-letter queue: a message that always fails is tried until SQS deletes it after 4d; give it \
+                  a redrive policy";
+    assert_eq!(found(None, Some(5), reader(true, 0)), [(Code::NoDlq, no_dlq.to_owned())]);
+    let short = "its visibility timeout is 30s, and the timeout of shop 5s: SQS may deliver a message again while it is \
+                 worked on; set it to 31s, six times that and the batching window";
+    assert_eq!(found(dlq, Some(5), reader(true, 1)), [(Code::ShortVisibility, short.to_owned())]);
+    let unreported = "shop reads it without ReportBatchItemFailures: one message that fails brings back its whole batch, \
+                      and one that the function only names as failed is deleted; run `aws lambda \
+                      update-event-source-mapping --function-response-types ReportBatchItemFailures --uuid 14e0db71 \
+                      --region eu-central-1`";
+    assert_eq!(found(dlq, Some(5), reader(false, 0)), [(Code::UnreportedFailures, unreported.to_owned())]);
 }

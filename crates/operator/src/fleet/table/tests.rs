@@ -1,5 +1,5 @@
 use super::*;
-use crate::fleet::report::{Code, DlqAlarm, Feeder, FeederKind, Finding, Region};
+use crate::fleet::report::{CheckedQueue, Code, DlqAlarm, Feeder, FeederKind, Finding, Region};
 use crate::queues::Counts;
 
 const EMPTY: Counts =
@@ -75,6 +75,7 @@ pub(in crate::fleet) fn fleet() -> Fleet {
         at,
         regions,
         dlqs: vec![full, missing, unreadable, orphan, empty, elsewhere],
+        queues: Vec::new(),
         problems: Vec::new(),
     }
 }
@@ -116,4 +117,26 @@ fn what_moves_a_cursor_is_written_out() {
     let mut fleet = fleet();
     fleet.dlqs[2].error = Some("\u{1b}[2J".to_owned());
     assert!(of(&fleet).contains("! unreadable: \\u{1b}[2J\n"));
+}
+
+#[test]
+fn a_queue_that_is_not_a_dlq_stands_below_the_dlqs_of_its_place() {
+    let fleet = with_a_queue_without_dlq();
+    let table = of(&fleet);
+    let start = "6 DLQs, 1 with messages, 2 with something wrong; 1 other queue with something wrong (";
+    assert!(table.starts_with(start), "{table}");
+    let below = " ? orphan-dlq: perhaps an orphan\n ! orders<b>: it has no dead-letter queue\n\neu-west-1";
+    assert!(table.contains(below), "{table}");
+    let well = Fleet { dlqs: Vec::new(), ..fleet };
+    assert!(!well.is_well());
+}
+
+pub(in crate::fleet) fn with_a_queue_without_dlq() -> Fleet {
+    let queue = CheckedQueue {
+        name: "orders<b>".to_owned(),
+        account: "123456789012".to_owned(),
+        region: "eu-central-1".to_owned(),
+        findings: vec![Finding { code: Code::NoDlq, sentence: "it has no dead-letter queue".to_owned() }],
+    };
+    Fleet { queues: vec![queue], ..fleet() }
 }

@@ -1,4 +1,4 @@
-use aws_sdk_lambda::types::{DeadLetterConfig, DestinationConfig, OnFailure};
+use aws_sdk_lambda::types::{DeadLetterConfig, DestinationConfig, FunctionResponseType, OnFailure};
 
 use super::*;
 
@@ -34,11 +34,26 @@ fn a_mapping_of_a_stream_sends_to_its_destination_and_one_of_a_queue_reads_it_un
     let to = QueueId::in_arn(DLQ).unwrap();
     let sender = Sender { name: "mailer:live".to_owned(), to: to.clone() };
     assert_eq!((with_destination(&stream), reader(&stream)), (Some(sender), None));
-    let reads = Some(Reader { function: "mailer:live".to_owned(), of: to });
+    let reads = Some(Reader { function: "mailer:live".to_owned(), of: to, ..Reader::default() });
     assert_eq!(with_destination(&mapping(DLQ, "Enabled", None)), None);
     for (state, expected) in
         [("Enabled", &reads), ("Enabling", &reads), ("Disabled", &None), ("Disabling", &None)]
     {
         assert_eq!(reader(&mapping(DLQ, state, None)), *expected, "{state}");
     }
+}
+
+#[test]
+fn a_reader_has_what_its_queue_is_checked_by() {
+    let reads = |types: Option<Vec<FunctionResponseType>>, window| {
+        let mapping = EventSourceMappingConfiguration::builder().function_arn(FUNCTION).event_source_arn(DLQ);
+        let mapping = mapping.uuid("one").set_function_response_types(types);
+        let reader = reader(&mapping.set_maximum_batching_window_in_seconds(window).build()).unwrap();
+        (reader.mapping_uuid, reader.reports_failures, reader.batching_window_seconds)
+    };
+    let reports = vec![FunctionResponseType::ReportBatchItemFailures];
+    assert_eq!(reads(Some(reports), Some(20)), ("one".to_owned(), true, 20));
+    assert_eq!(reads(None, None), ("one".to_owned(), false, 0));
+    let function = FunctionConfiguration::builder().function_name("mailer").timeout(60).build();
+    assert_eq!(timeout(&function), Some(("mailer".to_owned(), 60)));
 }
