@@ -124,7 +124,8 @@ impl<'a> Surveyed<'a> {
     /// The queues with findings that are not DLQs.
     fn checked_queues(&self) -> Vec<CheckedQueue> {
         let dlqs = self.dlqs();
-        let others = self.queues.keys().copied().filter(|id| !dlqs.contains(id));
+        let others = self.queues.keys().copied();
+        let others = others.filter(|id| !dlqs.contains(id) && !self.has_blocked_groups(id));
         let checked = others.filter_map(|id| {
             let read = self.attributes(id)?;
             let findings: Vec<_> =
@@ -133,6 +134,13 @@ impl<'a> Surveyed<'a> {
             (!findings.is_empty()).then_some(CheckedQueue { name, account, region, findings })
         });
         checked.collect()
+    }
+
+    /// True for the queue of a redeliver deployment that holds a notice for each blocked group: nothing reads it until
+    /// somebody decides.
+    fn has_blocked_groups(&self, id: &QueueId) -> bool {
+        let Some(deployment) = id.name.strip_suffix("-blocked") else { return false };
+        self.queues.contains_key(&QueueId { name: format!("{deployment}-final-dlq"), ..id.clone() })
     }
 
     fn findings_of_readers(&self, id: &QueueId, read: &Attributes) -> Vec<Finding> {

@@ -404,6 +404,18 @@ proptest! {
     }
 }
 
+#[test]
+fn the_queue_of_blocked_groups_needs_no_dlq() {
+    let checked = |name: &str, dlq: &str| {
+        let survey = survey(vec![queue(name, 1, 14, None), queue(dlq, 0, 14, None)]);
+        let fleet = Surveyed::new(&[survey]).judge(&Ages::new(), &Received::new(), now());
+        fleet.queues.into_iter().map(|queue| queue.name).collect::<Vec<_>>()
+    };
+    assert_eq!(checked("redeliver-prod-blocked", "redeliver-prod-final-dlq"), [""; 0]);
+    assert_eq!(checked("redeliver-prod-blocked", "other-final-dlq"), ["redeliver-prod-blocked"]);
+    assert_eq!(checked("redeliver-prod-locked", "redeliver-prod-final-dlq"), ["redeliver-prod-locked"]);
+}
+
 /// What loses messages, or tries them twice, before there is any dead letter.
 #[test]
 fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
