@@ -211,7 +211,7 @@ async fn reading_live(at: AtDeployment) -> Response {
     })
 }
 
-/// What has arrived since the look, until there is another look.
+/// Shows the number of messages that arrived since the look, until there is another look.
 async fn arrived_live(at: AtDeployment) -> Response {
     live(move || {
         at.keep_up();

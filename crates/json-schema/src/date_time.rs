@@ -1,4 +1,4 @@
-//! What a text lacks to be a `date-time` (RFC 3339, section 5.6).
+//! The parts that a text lacks to be a `date-time` (RFC 3339, section 5.6).
 
 const NO_DATE_TIME: &str = "is not a date-time, such as 2030-01-01T00:00:00Z";
 
@@ -12,7 +12,7 @@ pub(super) fn violated_rule(text: &str) -> String {
     if missing.is_empty() { "is not a time that exists".to_owned() } else { missing.join("; ") }
 }
 
-/// What is missing or spelled in another way, from left to right; `None` if the text is nothing like a time.
+/// The parts that are missing or spelled in another way, from left to right; `None` if the text is nothing like a time.
 fn missing_parts(text: &[u8]) -> Option<Vec<&'static str>> {
     let mut missing = Vec::new();
     let rest = after(text, "0000-00-00")?;

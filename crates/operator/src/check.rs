@@ -193,7 +193,7 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
     remark_on_recognized(path, &lines);
     if unread_ids > 0 {
         stderr::warning(format_args!(
-            "{}: {} with a metadata.message_id that is no UUID, which makes it plain: --message-id-pointer \
+            "{}: {} with a metadata.message_id that is not a UUID, which makes it plain: --message-id-pointer \
              /metadata/message_id (MESSAGE_ID_POINTER) makes that its id",
             name.display(),
             counted(unread_ids, "message")

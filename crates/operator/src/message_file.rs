@@ -23,7 +23,7 @@ use crate::terminal::stderr;
 /// Stands for SQS's id, since nothing is sent yet.
 const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// What to do with a dead letter where a message is expected.
+/// The advice for a dead letter where a message is expected.
 const SEND_AGAIN: &str = "a dead letter, not a message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` \
                           and `redeliver send --backup FILE` send it again";
 

@@ -68,7 +68,7 @@ fn what_is_missing_is_named_and_ids_of_another_kind_are_plain() {
         format!("{invalid}/message_id is a ULID, not a hyphenated UUID: write one, or set ENVELOPE=optional");
     assert!(code == Some(3) && said.starts_with(&is_a_ulid), "{said}");
     let checked = with_input(&["check", "-", "--plain"], ulid.as_bytes());
-    let warning = "warning: standard input: 1 message with a metadata.message_id that is no UUID, which makes it plain: \
+    let warning = "warning: standard input: 1 message with a metadata.message_id that is not a UUID, which makes it plain: \
                    --message-id-pointer /metadata/message_id (MESSAGE_ID_POINTER) makes that its id\n";
     assert_eq!((checked.status.code(), stderr(&checked).as_str()), (Some(0), warning));
     let arguments = ["check", "-", "--plain", "--message-id-pointer", "/metadata/message_id"];

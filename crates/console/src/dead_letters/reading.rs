@@ -107,8 +107,8 @@ impl Reading {
         }
     }
 
-    /// Starts to read if the last reading is `every` old and the queue has another number of messages since, or if there
-    /// was no reading. After one that failed nothing starts by itself.
+    /// Starts to read if the last reading is `every` old and the queue has another number of messages since, or if
+    /// nothing was read before. After one that failed nothing starts by itself.
     pub(crate) fn begin_if_due(
         self: &Arc<Self>,
         (source, period): (&DeadLetterSource, PeriodArgs),

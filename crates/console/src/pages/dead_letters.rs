@@ -79,7 +79,7 @@ pub(crate) fn under_way(progress: ReadingProgress, is_first: bool, so_far: &[Gro
     }
 }
 
-/// How many messages the queue has more than at the look. `count` is SQS's.
+/// The number of messages that the queue has more than at the look. `count` is SQS's.
 pub(crate) fn arrived(snapshot: &Snapshot, count: Option<u64>) -> Markup {
     let arrived = count.unwrap_or(0).saturating_sub(snapshot.count());
     html! { @if arrived > 0 { strong role="status" { (grouped(arrived)) " more since this look" } } }

@@ -25,7 +25,7 @@ const MESSAGE_MEMBERS: [&str; 7] = [
     "MD5OfMessageAttributes",
     "MessageAttributes",
 ];
-/// What the SDKs for Python, JavaScript and Go print beside `Messages`.
+/// The members that the SDKs for Python, JavaScript and Go print: `Messages`, and others beside it.
 const RESPONSE_MEMBERS: [&str; 4] = ["Messages", "ResponseMetadata", "$metadata", "ResultMetadata"];
 /// Texts of which any such document on one line has one.
 const SIGNS: [&str; 4] = [r#""Messages""#, r#""Records""#, r#""Body""#, r#""aws:sqs""#];

@@ -38,7 +38,7 @@ enum Kind {
     Messages,
     /// Input of another kind of function: it may be an event itself.
     Payloads,
-    /// What an export has is read as `audit --save` would have written it, sent at this time if it does not say when.
+    /// Messages of an export are read as `audit --save` would have written it, sent at this time if it does not say when.
     DeadLetters(Timestamp),
 }
 
@@ -102,7 +102,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// What was read other than lines, such as `12 messages of a receive-message export`.
+    /// The forms other than lines that were read, such as `12 messages of a receive-message export`.
     pub fn recognized(&self) -> Option<String> {
         (!self.tally.is_empty()).then(|| self.tally.to_string())
     }
@@ -323,7 +323,7 @@ impl Line {
     }
 }
 
-/// What an export has of a message, to send it as a new one.
+/// The message of an export, to send it as a new one.
 fn exported(message: &str, number: usize) -> Result<Content, String> {
     let archived = archived(message, number, Timestamp::UNIX_EPOCH)?;
     if archived.attributes.contains_key(DEAD_LETTER) {

@@ -23,7 +23,7 @@ pub struct Summary {
     pub unconfirmed: u64,
     /// The reason if not all lines were tried.
     pub stopped: Option<Stopped>,
-    /// What was read other than lines, for people.
+    /// The forms other than lines that were read, for people.
     #[serde(skip)]
     pub recognized: Option<String>,
 }

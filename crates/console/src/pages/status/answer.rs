@@ -158,7 +158,7 @@ fn dead_letters(facts: &Facts<'_>) -> Option<Vec<Part>> {
     Some(sentence)
 }
 
-/// What a look has found, and what has arrived since: an old look says nothing about that.
+/// The new causes of a look, and the number of messages that arrived since, of which an old look says nothing.
 fn since_the_look(reading: Reading, count: u64, now: Timestamp) -> Vec<Part> {
     let Reading { taken_at, new_causes, last_look, .. } = reading;
     let taken_at = clock(taken_at, now);

@@ -416,7 +416,7 @@ fn the_queue_of_blocked_groups_needs_no_dlq() {
     assert_eq!(checked("redeliver-prod-locked", "redeliver-prod-final-dlq"), ["redeliver-prod-locked"]);
 }
 
-/// What loses messages, or tries them twice, before there is any dead letter.
+/// Messages may be lost, or tried twice, before there is any dead letter.
 #[test]
 fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
     let reader = |reports_failures, batching_window_seconds| Reader {

@@ -57,7 +57,7 @@ impl Messages {
         for (_, messages) in &mut groups {
             messages.sort_by_key(|(sent_at, _)| std::cmp::Reverse(*sent_at));
         }
-        let shown = shown(groups.iter().map(|(_, messages)| messages));
+        let shown = shown(&groups.iter().map(|(_, messages)| messages.as_slice()).collect::<Vec<_>>());
         let groups = groups.into_iter().zip(&shown).filter(|(_, shown)| **shown > 0);
         let groups: Vec<_> =
             groups.map(|((group, messages), shown)| (group, messages.into_iter().take(*shown))).collect();
@@ -82,12 +82,12 @@ impl Messages {
     }
 }
 
-/// How many messages of each group are shown: one of each before the second of any, as many as there is room for.
-fn shown<'m>(groups: impl Iterator<Item = &'m Vec<Message>> + Clone) -> Vec<usize> {
-    let mut shown = vec![0; groups.clone().count()];
+/// The number of messages of each group that are shown: one of each before the second of any, as many as there is room for.
+fn shown(groups: &[&[Message]]) -> Vec<usize> {
+    let mut shown = vec![0; groups.len()];
     let mut room = SHOWN_BYTES_MAX;
     for nth in 0..OF_A_GROUP_MAX {
-        for (shown, messages) in shown.iter_mut().zip(groups.clone()) {
+        for (shown, messages) in shown.iter_mut().zip(groups) {
             let Some((_, markup)) = messages.get(nth).filter(|_| *shown == nth) else { continue };
             if let Some(rest) = room.checked_sub(markup.0.len()) {
                 room = rest;
@@ -117,12 +117,11 @@ mod tests {
     #[test]
     fn a_group_has_ten_messages_and_each_has_one_before_any_has_two() {
         let message = |bytes: usize| (Timestamp::UNIX_EPOCH, maud::PreEscaped("x".repeat(bytes)));
-        let of = |groups: &[Vec<Message>]| shown(groups.iter());
         let many = vec![message(10); 3];
-        assert_eq!(of(&[many.clone(), vec![message(10)]]), [3, 1]);
+        assert_eq!(shown(&[&many, &[message(10)]]), [3, 1]);
         let half = vec![message(SHOWN_BYTES_MAX / 2); 2];
-        assert_eq!(of(&[half.clone(), half.clone(), many.clone()]), [1, 1, 0]);
-        assert_eq!(of(&[half.clone(), many]), [1, 3]);
+        assert_eq!(shown(&[&half, &half, &many]), [1, 1, 0]);
+        assert_eq!(shown(&[&half, &many]), [1, 3]);
         let mut messages = Messages::default();
         for _ in 0..OF_A_GROUP_MAX + 5 {
             messages.add(&record("NON_RETRYABLE_ERROR", "x", 1), &Showing::default());
