@@ -127,24 +127,20 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             }
             (outcome, _) => {
                 // Waiting for the body could turn a success into a timeout, and so into a duplicate.
-                self.drains.drain(async {
-                    read_to_end(response, |_| {}).await;
-                });
+                self.drains.drain(read_to_end(response, |_| {}));
                 outcome
             }
         }
     }
 
-    /// The body of a failed response; empty if it does not end soon, is too long, or is not UTF-8.
+    /// The body of a failed response, as far as it comes soon; empty if that is not UTF-8. A part of a JSON document is
+    /// none, so no value is read from it.
     async fn read_in_time(&self, response: Response, end: Timestamp) -> String {
         let time = drain::TIMEOUT.min(until(self.clock.now(), end));
         let mut body = Vec::new();
         let read = read_to_end(response, |chunk| body.extend_from_slice(chunk));
-        let is_whole = match select(pin!(read), pin!(self.clock.sleep(time))).await {
-            Either::Left((is_whole, _)) => is_whole,
-            Either::Right(_) => false,
-        };
-        if is_whole { String::from_utf8(body).unwrap_or_default() } else { String::new() }
+        select(pin!(read), pin!(self.clock.sleep(time))).await;
+        String::from_utf8(body).unwrap_or_default()
     }
 
     /// Calls again if the secret now has another endpoint than the refused one. The target did not handle the refused
@@ -294,18 +290,16 @@ fn outcome(status: StatusCode, asked: Asked) -> Result<(), HandlerError> {
     }
 }
 
-/// Reads the body up to the limit; a longer one loses its connection. True if it has come to its end.
-async fn read_to_end(mut response: Response, mut take: impl FnMut(&[u8])) -> bool {
+/// Reads the body up to the limit; a longer one loses its connection.
+async fn read_to_end(mut response: Response, mut take: impl FnMut(&[u8])) {
     let mut read = 0;
-    while let Ok(chunk) = response.chunk().await {
-        let Some(chunk) = chunk else { return true };
+    while let Ok(Some(chunk)) = response.chunk().await {
         read += chunk.len();
         if read > ANSWER_BYTES_MAX {
             break;
         }
         take(&chunk);
     }
-    false
 }
 
 #[cfg(test)]

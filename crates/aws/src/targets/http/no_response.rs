@@ -63,7 +63,7 @@ fn no_tls(what: &'static str) -> HandlerError {
 }
 
 /// The fault of a handshake. Once there is a connection, only alerts about certificates and versions are of it.
-fn handshake_failure(error: &rustls::Error, is_connecting: bool) -> Option<&'static str> {
+pub(super) fn handshake_failure(error: &rustls::Error, is_connecting: bool) -> Option<&'static str> {
     use rustls::Error as E;
     Some(match error {
         E::InvalidCertificate(error) => certificate_failure(error),

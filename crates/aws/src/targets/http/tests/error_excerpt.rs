@@ -56,6 +56,21 @@ async fn a_body_that_does_not_end_is_left_after_a_second_and_the_status_counts()
     }
 }
 
+#[tokio::test]
+async fn values_are_read_from_a_whole_document_alone_though_its_body_does_not_end() {
+    for (cut, error_type) in [
+        (0, ErrorType::HttpProblem(422, "currency_missing".to_owned())),
+        (1, ErrorType::HttpStatus(422)),
+        (40, ErrorType::HttpStatus(422)),
+    ] {
+        let body = &PROBLEM[..PROBLEM.len() - cut];
+        let answer = Answer::raw(&format!("HTTP/1.1 422 Scripted\r\ncontent-length: 5000\r\n\r\n{body}"));
+        let server = Loopback::start([answer.and_closed()]).await;
+        let target = target(server.url(), LONG).with_error_excerpt(excerpt());
+        assert_eq!(soon(target.handle(&message("{}"))).await.unwrap_err().error_type, error_type, "{cut}");
+    }
+}
+
 /// Otherwise a status that is known would be lost at the very end.
 #[tokio::test]
 async fn a_body_is_waited_for_until_the_end_of_the_call_at_most() {

@@ -13,6 +13,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::*;
+use crate::targets::http::no_response::handshake_failure;
 
 /// A server that answers each connection with `serve`.
 struct Server {
@@ -163,6 +164,22 @@ async fn a_handshake_that_breaks_off_says_how() {
         (b"", "connection closed"),
     ] {
         no_tls(&Authority::new(), &Server::raw(bytes).await, what).await;
+    }
+}
+
+/// The target may have done its work by then, so the message is not held for it.
+#[test]
+fn an_alert_after_the_handshake_is_a_broken_connection_unless_it_is_about_the_client() {
+    use tokio_rustls::rustls::{AlertDescription as A, Error};
+    for (alert, before, after) in [
+        (A::CertificateRequired, Some("the target asks for a client certificate"), true),
+        (A::ProtocolVersion, Some("protocol version"), true),
+        (A::HandshakeFailure, Some("no common cipher or algorithm"), false),
+        (A::UnrecognisedName, Some("the target does not serve this host name"), false),
+        (A::InternalError, Some("handshake failed"), false),
+    ] {
+        let failure = |is_connecting| handshake_failure(&Error::AlertReceived(alert), is_connecting);
+        assert_eq!((failure(true), failure(false)), (before, before.filter(|_| after)), "{alert:?}");
     }
 }
 

@@ -148,6 +148,22 @@ async fn a_403_is_a_refusal_of_the_key_too() {
 }
 
 #[tokio::test]
+async fn a_refusal_whose_code_is_recorded_is_one_too() {
+    for status in [401, 403] {
+        let answer = move |request: &Request| {
+            let is_new = request.header("authorization") == ["new"];
+            Answer::kept(if is_new { 200 } else { status }, &[], r#"{"code":"expired_key"}"#)
+        };
+        let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(answer).await).await;
+        let excerpt = crate::targets::ErrorExcerpt::parse("/code").unwrap();
+        let setup = Setup { target: setup.target.with_error_excerpt(Some(excerpt)), ..setup };
+        assert_eq!(setup.call().await, Ok(()));
+        assert_eq!(keys(&setup.server), ["old", "new"]);
+        assert_eq!(setup.noted.events(), [again_after(&format!("HttpStatus.{status}"))]);
+    }
+}
+
+#[tokio::test]
 async fn a_clock_that_was_set_back_stops_no_reading() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
     let clock = ManualClock::default();
