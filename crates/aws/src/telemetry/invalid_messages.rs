@@ -90,6 +90,44 @@ mod tests {
     }
 
     #[test]
+    fn every_message_counts_once_by_the_event_that_ends_its_batch() {
+        let given_up = |error_type| Event::GivenUp {
+            message_id: None,
+            sqs_message_id: String::new(),
+            error_type,
+            request_id: None,
+        };
+        let blocked = |error_type| Event::Blocked {
+            message_id: None,
+            sqs_message_id: String::new(),
+            error_type,
+            request_id: None,
+        };
+        let held = Event::Held { messages: 7, open_seconds: 1.0, longest_hold_seconds: 1 };
+        let not_now = Event::NotNow { messages: 8, error_type: String::new(), longest_hold_seconds: 1 };
+        let limited = Event::RateLimited { messages: 9, limited_seconds: 1.0, longest_hold_seconds: 1 };
+        let again = Event::RetriedImmediately {
+            message_id: String::new(),
+            retry_attempt: 0,
+            error_type: String::new(),
+        };
+        for (event, invalid, all) in [
+            (given_up("INVALID_MESSAGE_FORMAT"), 1, 1),
+            (given_up("INVALID_MESSAGE_SCHEMA"), 1, 1),
+            (given_up("MESSAGE_EXPIRED"), 0, 1),
+            (blocked("INVALID_MESSAGE_FORMAT"), 1, 1),
+            (blocked("MESSAGE_EXPIRED"), 0, 1),
+            (held, 0, 7),
+            (not_now, 0, 8),
+            (limited, 0, 9),
+            (again, 0, 0),
+        ] {
+            let counted = Outcomes::reported_by(&event);
+            assert_eq!((counted.invalid, counted.all), (invalid, all), "{event:?}");
+        }
+    }
+
+    #[test]
     fn an_environment_that_has_seen_no_valid_message_reports_it_after_ten() {
         assert_eq!(lines_after([(4, 4), (5, 5), (0, 0), (2, 2), (2, 2)]), [0, 0, 0, 11, 0]);
     }

@@ -361,6 +361,29 @@ async fn calls_that_begin_together_are_one_invocation_and_each_has_its_own_outco
 }
 
 #[tokio::test]
+async fn a_call_that_is_broken_off_before_its_invocation_is_not_in_the_event() {
+    let function = Own::new(HandlerEvent::Batch);
+    let all = [1, 2, 3].map(given);
+    let [first, second, third] = all.each_ref().map(Given::parts);
+    let end = end();
+    let call =
+        |(message, record)| function.invoke(Invocation { trace: None, logs: None, message, record, end });
+    let mut gathers = Box::pin(call((&first.0, &first.1)));
+    let mut broken_off = Box::pin(call((&second.0, &second.1)));
+    assert!(poll!(&mut gathers).is_pending() && poll!(&mut broken_off).is_pending());
+    drop(broken_off);
+    let mut waits = Box::pin(call((&third.0, &third.1)));
+    assert!(poll!(&mut waits).is_pending());
+    let served = async {
+        let event = function.runtime(1).await.answer("null").await;
+        let records = event["Records"].as_array().unwrap();
+        let ids: Vec<_> = records.iter().map(|record| record["messageId"].clone()).collect();
+        assert_eq!(ids, ["sqs-1", "sqs-3"], "its message is handed off as one that was cut off");
+    };
+    assert_eq!(with(join_all([gathers, waits]), served).await, [Ok(()), Ok(())]);
+}
+
+#[tokio::test]
 async fn a_call_that_is_broken_off_as_it_begins_keeps_no_later_one_waiting() {
     let function = Own::new(HandlerEvent::Batch);
     let all = [1, 2, 3].map(given);
@@ -767,7 +790,8 @@ async fn a_function_that_never_asks_again_after_its_answer_is_killed() {
     assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
 
     let long_ago = SystemClock.now() - Duration::from_secs(31);
-    lock(&function.runtime.idle)[0].answered_at = Some(long_ago);
+    let answered_at = lock(&function.runtime.idle)[0].answered_at.replace(long_ago);
+    assert!(answered_at.is_some_and(|at| at > long_ago), "{answered_at:?}");
     let soon = Invocation { end: SystemClock.now() + Duration::from_millis(20), ..invocation };
     let outcome = timeout(LONG, function.invoke(soon)).await.expect("it ends at its deadline");
     assert_eq!(outcome.unwrap_err().kind, FailureKind::NotStarted);
