@@ -165,6 +165,8 @@ enum Step {
     Blip(usize),
     FailThenHang,
     FailThenNotStart,
+    /// Fails twice, and the second call reaches no function.
+    FailThenUnreached,
     /// Panics before there is a future.
     PanicAtOnce,
     /// Panics in the future.
@@ -240,7 +242,9 @@ impl Handler for Scripted {
 
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
         self.traces.lock().unwrap().push(invocation.trace.map(TraceContext::traceparent));
-        if self.has_request_ids {
+        let step = self.steps.get(invocation.message.message_id);
+        let is_unreached = matches!(step, Some(Step::FailThenUnreached)) && !self.calls().is_empty();
+        if self.has_request_ids && !is_unreached {
             let call = self.calls().len() + 1;
             invocation.logs.unwrap().set_request_id(Some(&format!("call-{call}")));
         }
@@ -257,7 +261,9 @@ impl Handler for Scripted {
             Some(Step::FailThenNotStart) if self.called().len() > 1 => {
                 ready(Err(HandlerError::not_started())).boxed()
             }
-            Some(Step::FailThenHang | Step::FailThenNotStart) => ready(Err(busy())).boxed(),
+            Some(Step::FailThenHang | Step::FailThenNotStart | Step::FailThenUnreached) => {
+                ready(Err(busy())).boxed()
+            }
             Some(Step::Blip(times)) => {
                 let calls = self.called().iter().filter(|id| **id == message.message_id).count();
                 ready(if calls <= times { Err(busy()) } else { Ok(()) }).boxed()

@@ -69,6 +69,18 @@ fn a_call_that_ends_with_the_time_is_done_and_the_next_one_is_not_started() {
     assert_eq!(handed_off(&setup), BTreeMap::from([(id(1), pair("NotStarted", "not_started"))]));
 }
 
+/// It would be cut off at once, and spend an attempt.
+#[test]
+fn a_call_begins_only_if_it_has_time() {
+    for (milliseconds, calls) in [(200, 0), (202, 1)] {
+        let setup = Setup::new();
+        let records = vec![record(0, body(0))];
+        // Half of so little time is for the sends, and the last 100 ms before that are for immediate retries.
+        setup.world.invoke(&setup.processor(), records, Duration::from_millis(milliseconds));
+        assert_eq!(setup.handler.calls().len(), calls, "{milliseconds}");
+    }
+}
+
 #[test]
 fn what_was_not_started_is_not_called_a_timeout_because_another_one_hangs() {
     let setup = Setup { max_concurrency: 2, ..Setup::new().on(0, Step::Take(25)).on(1, Step::Hang) };

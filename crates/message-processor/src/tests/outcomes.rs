@@ -132,6 +132,35 @@ fn an_immediate_retry_that_is_cut_off_leaves_the_log_lines_of_the_call_before() 
     }
 }
 
+/// Those of the call before have another error.
+#[test]
+fn an_immediate_retry_that_reaches_no_function_leads_to_our_own_log_lines() {
+    let immediate = r#"{"immediate":{"max_attempts":1,"delay_ms":100}}"#;
+    let mut setup = Setup::with_policy(immediate).on(0, Step::FailThenUnreached);
+    setup.handler.has_request_ids = true;
+    let location = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), None);
+    setup.world.seen.log_location = location.with_request_id(Some("ours"));
+    setup.process(vec![record(0, body(0))], 30);
+    assert_eq!(setup.handler.calls().len(), 2);
+    let (id, ..) = logs(&setup.intermediate.sent()[0]).unwrap();
+    assert_eq!(id.as_deref(), Some("ours"));
+}
+
+#[test]
+fn a_call_that_says_not_now_leads_to_its_log_lines_and_a_message_held_without_a_call_to_none() {
+    let down = || HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
+    let mut setup = (0..11).fold(Setup::new(), |setup, n| setup.failing(n, down()));
+    let location = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), Some("s".to_owned()));
+    setup.world.seen.log_location = location.with_request_id(Some("ours"));
+    setup.max_concurrency = 1;
+    setup.process((0..10).map(|n| record(n, body(n))).collect(), 30);
+    let now = || moment(0);
+    let of_call = Some((Some("ours".to_owned()), "s".to_owned(), now(), now()));
+    assert_eq!(setup.intermediate.sent().iter().map(logs).collect::<Vec<_>>(), vec![of_call; 10]);
+    setup.process(vec![record(10, body(10))], 30);
+    assert_eq!((setup.handler.calls().len(), setup.source.sent().len()), (10, 1), "the last one is held");
+}
+
 #[test]
 fn a_success_sends_nothing_and_reports_nothing() {
     let setup = Setup::new();
