@@ -227,6 +227,15 @@ fn a_topic_that_hangs_takes_five_seconds_a_minute_and_no_record() {
     assert_eq!(setup.final_dlq.sent().len(), 3);
 }
 
+/// Otherwise Lambda would cut the invocation off, and its confirmed records would come back as copies.
+#[test]
+fn a_topic_that_hangs_leaves_time_for_the_answer() {
+    let (setup, topic) = (Setup::new(), Topic::that(Fails::Hangs));
+    let (began, seconds) = (setup.world.clock.now(), Duration::from_secs(3));
+    assert_eq!(setup.world.invoke(&setup.without_archive(&topic), vec![died(1)], seconds), [""; 0]);
+    assert_eq!(setup.world.clock.now() - began, chrono::TimeDelta::milliseconds(2500));
+}
+
 #[test]
 fn notices_for_which_the_time_is_over_are_sent_by_the_next_batch_without_an_alarm() {
     let setup = Setup::new();
