@@ -265,6 +265,13 @@ mod tests {
         );
     }
 
+    /// The edit would be lost, since no member of the body has the name that it changes.
+    #[test]
+    fn a_body_whose_names_the_tool_reads_in_another_way_is_replaced_whole() {
+        let [before, after] = [1, 2].map(|number| serde_json::json!({ "b": 1, "\u{fffd}": number }));
+        assert_eq!(splice(r#"{"\u0001": 1, "b": 1}"#, &before, &after), "{\"b\":1,\"\u{fffd}\":2}");
+    }
+
     /// Each level holds what is not edited, and the next level.
     fn nested(levels: usize, innermost: &str) -> String {
         format!("{}{innermost}{}", r#"{"a" : [1.50,"}"],"n": "#.repeat(levels), " }".repeat(levels))

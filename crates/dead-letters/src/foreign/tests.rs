@@ -123,6 +123,13 @@ fn it_is_said_until_when_the_records_of_a_stream_can_be_read() {
     assert!(kinesis.remarks()[0].ends_with(
         ": Kinesis deletes them from 2026-11-15T00:38:04.835Z on, unless the stream keeps them longer than 24 hours."
     ));
+    // Kafka and others keep their records for as long as they are told to.
+    let batch = kinesis.batch.unwrap();
+    for (stream, is_known) in
+        [(Stream::Kinesis, true), (Stream::DynamoDb, true), (Stream::Kafka, false), (Stream::Other, false)]
+    {
+        assert_eq!(Batch { stream, ..batch.clone() }.expires_at().is_some(), is_known, "{stream:?}");
+    }
     assert_eq!(read("scheduler").remarks(), ["Its body was cut: what was sent is not all there."]);
     assert_eq!(read("lambda-destination").remarks(), [""; 0]);
 }

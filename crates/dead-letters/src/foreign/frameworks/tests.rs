@@ -146,6 +146,24 @@ fn a_letter_without_a_recorded_error_says_if_sqs_moved_it() {
     assert_eq!(Foreign::read(&message).unwrap().details(), format!("App\\Jobs\\Charge: {MOVED}"));
 }
 
+/// The framework has not seen it: it was never delivered.
+#[test]
+fn a_letter_that_a_service_of_aws_could_not_deliver_has_the_error_of_that_service() {
+    for (name, mut message) in letters() {
+        for (attribute, value) in
+            [("RULE_ARN", "arn:aws:events:us-east-2:1:rule/a"), ("ERROR_CODE", "NO_PERMISSIONS")]
+        {
+            message.attributes.insert(attribute.to_owned(), Attribute::string(value));
+        }
+        let found = Foreign::read(&message).unwrap();
+        assert_eq!(
+            (found.writer, found.error_type.as_str()),
+            (Writer::EventBridge, "NO_PERMISSIONS"),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn what_lacks_a_mark_of_a_framework_is_not_guessed() {
     for body in [
