@@ -1,4 +1,4 @@
-import { App, Stack } from 'aws-cdk-lib';
+import { App, CfnParameter, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import * as events from 'aws-cdk-lib/aws-events';
 import * as kms from 'aws-cdk-lib/aws-kms';
@@ -122,6 +122,9 @@ describe('the annotator alone gets variables', () => {
     for (const given of ['a/b', 'a/b/']) {
       assert.deepEqual(prefix(given), { FinalDlqAnnotator: { ARCHIVE_BUCKET: 'dead-letters', ...owner(), ARCHIVE_PREFIX: 'a/b/' } });
     }
+    // Its value, and whether that has a slash, is known at deployment.
+    const parameter = made(all(byName, (stack) => ({ archivePrefix: new CfnParameter(stack, 'Prefix').valueAsString })));
+    assert.deepEqual(variables(parameter), { FinalDlqAnnotator: { ARCHIVE_BUCKET: 'dead-letters', ...owner(), ARCHIVE_PREFIX: '{Prefix}' } });
     const everything = { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}', ...owner(), ARCHIVE_OMIT: '/customer/email,/a~1b', NOTIFY_ARN: '{Notices}' } };
     const given = all(bucket, topic, () => ({ archiveOmit: ['/customer/email', '/a~1b'] }));
     assert.deepEqual(variables(made(given)), everything);

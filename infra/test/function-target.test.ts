@@ -467,6 +467,11 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     test(name, () => assert.deepEqual(refused(given), [sentence]));
   }
 
+  test('but not a reservation that only the deployment knows', () => {
+    const reserved = (stack: Stack): number => new CfnParameter(stack, 'Reserved', { type: 'Number' }).valueAsNumber;
+    assert.deepEqual(refused((stack) => own({ reservedConcurrentExecutions: reserved(stack) })(stack)), []);
+  });
+
   const ofOurs: [string, Props, string][] = [
     ['timeout', { timeout: Duration.seconds(5) }, 'set timeout on the function'],
     ['reservedConcurrency', { reservedConcurrency: 5 }, 'set reservedConcurrentExecutions on the function'],

@@ -297,7 +297,9 @@ describe('functions', () => {
     const outside = Object.values(resources(template, 'AWS::Lambda::Function')).filter(({ Properties }) => Properties['VpcConfig'] === undefined);
     assert.deepEqual(outside, []);
     const actions = ['AssignPrivateIpAddresses', 'CreateNetworkInterface', 'DeleteNetworkInterface', 'DescribeNetworkInterfaces', 'DescribeSubnets', 'UnassignPrivateIpAddresses'];
-    for (const id of ['MessageProcessor', 'FailedMessageProcessor', 'FinalDlqAnnotator']) {
+    const roles = Object.keys(template.findResources('AWS::IAM::Policy')).map((id) => id.replace(/^Retries(.*)RoleDefaultPolicy.*$/, '$1'));
+    assert.equal(roles.length, 4);
+    for (const id of roles) {
       const ec2Permissions = permissions(template, id).filter((permission) => permission.includes('ec2:'));
       assert.deepEqual(ec2Permissions, [
         ...actions.map((action) => `NOT ec2:${action} on *`),

@@ -147,6 +147,11 @@ describe('a wrong prop fails the synth with one sentence', () => {
     test(name, () => assert.deepEqual(refused(props), [sentence]));
   }
 
+  test('an excerpt at its limits is taken', () => {
+    const errorExcerpt = Array.from({ length: 8 }, (_, index) => `/${index}${'x'.repeat(126)}`);
+    assert.deepEqual(refused(http({ url: 'https://example.com', errorExcerpt })), []);
+  });
+
   test('all that is wrong is said at once', () => {
     const wrong = { ...policy({ max_attempts: -1 }), batchSize: 0, ...http({ url: 'x' }) };
     assert.equal(refused(wrong).length, 3);
