@@ -57,6 +57,26 @@ fn a_notice_is_the_message_with_its_verdict_and_its_handle() {
     assert_eq!(Notice::read(&moved), None, "its producer may have written it");
 }
 
+#[test]
+fn the_event_of_a_blocked_group_says_what_that_of_the_verdict_says() {
+    let record = record("not JSON".to_owned(), Attributes::new());
+    let mut failure = Failure::invalid(DeadLetterReason::InvalidMessageFormat, &"", delivery());
+    failure.delivery.last_attempt_logs = Some(attempt_logs());
+    let times = ReceiveTimes::new(&record, at(99));
+    let give_up = DeadLetterReason::InvalidMessageFormat.into();
+    let message_id = Some("orders-1".to_owned());
+    let verdict =
+        Arrival::open(record, at(20)).give_up(message_id, Stage::MessageProcessor, failure, give_up);
+    let Some(Event::GivenUp { message_id, sqs_message_id, error_type, request_id }) =
+        verdict.confirmed.clone()
+    else {
+        panic!("{:?}", verdict.confirmed)
+    };
+    assert_eq!(request_id.as_deref(), attempt_logs().location().request_id());
+    let blocked = Event::Blocked { message_id, sqs_message_id, error_type, request_id };
+    assert_eq!(notice(verdict, times).unwrap().confirmed, Some(blocked));
+}
+
 /// Otherwise its group would go on, as if nobody had asked to be told.
 #[test]
 fn a_notice_without_room_for_log_lines_is_written_without_them() {

@@ -265,8 +265,10 @@ mod keys {
         let mut healthy = Environment::default();
         healthy.call("a", Answer, 10.0).unwrap();
         healthy.call("a", Fault, 20.0).unwrap();
-        healthy.breaker.learn(Some(Key::of("a")), outage(0.0), after(9.0), after(100.0));
-        assert_eq!(healthy.breaker.open_since(Some(Key::of("a"))), None);
+        for reported in [9.0, 10.0] {
+            healthy.breaker.learn(Some(Key::of("a")), outage(0.0), after(reported), after(100.0));
+            assert_eq!(healthy.breaker.open_since(Some(Key::of("a"))), None);
+        }
         // Held before the target was found back.
         answered.call("a", Answer, 40.2).unwrap();
         answered.breaker.learn(Some(Key::of("a")), outage(0.0), after(40.0), after(100.0));
@@ -283,6 +285,35 @@ mod keys {
         assert!(environment.is_held("c", 0.5));
         assert!(matches!(environment.call("c", Answer, 2.0), Ok(Some(Change::Closed { .. }))));
         assert!(!environment.is_held("a", 3.0));
+    }
+
+    /// Its key asked for the delay, and the outage holds the message at least as long as any other.
+    #[test]
+    fn a_keys_retry_after_and_the_outage_of_the_whole_target_both_hold_its_messages() {
+        for (held_seconds, least, most) in [(0, 290.0, 320.0), (1000, 365.0, 365.0)] {
+            let mut environment = Environment::default();
+            environment.call("a", Refusal(Some(Duration::from_secs(300))), 0.0).unwrap();
+            let opens = |n: usize| environment.call(["b", "c"][n % 2], Fault, 10.0).unwrap().is_some();
+            assert!((0..10).any(opens), "the target as a whole is down");
+            let of = |key| Caller { held_seconds, ..caller(key, 99) };
+            let Err(Hold { reason, delay, .. }) = environment.call_for(of("a"), Fault, 10.0) else {
+                panic!("it is called")
+            };
+            assert_eq!(reason, HoldReason::Down);
+            assert!((least..=most).contains(&delay.as_secs_f64()), "{delay:?}");
+            let Err(other) = environment.call_for(of("b"), Fault, 10.0) else { panic!("it is called") };
+            assert!(other.delay <= delay, "{other:?}");
+        }
+    }
+
+    /// A busy target is not down: its trouble must not become the beginning of a later outage.
+    #[test]
+    fn a_report_without_failures_says_nothing() {
+        let mut environment = Environment::default();
+        let busy = Outage { first_failures: 0, ..outage(0.0) };
+        environment.breaker.learn(Some(Key::of("a")), busy, after(100.0), after(110.0));
+        (0..10).for_each(|_| drop(environment.call("a", Fault, 200.0).unwrap()));
+        assert_eq!(environment.breaker.open_since(Some(Key::of("a"))), Some(after(200.0)));
     }
 
     #[test]

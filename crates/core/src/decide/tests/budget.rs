@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::decide::breaker::{Hold, HoldReason, Outage};
-use crate::decide::budget::redrive_bounds;
+use crate::decide::budget::{HoldTimes, hold_delay, redrive_bounds};
 
 fn hold(reason: HoldReason, seconds: f64) -> Hold {
     Hold { reason, outage: outage(), delay: Duration::from_secs_f64(seconds) }
@@ -132,6 +132,26 @@ fn a_message_is_held_no_longer_than_it_may_be_and_a_retry_after_and_then_given_u
     let without = super::policy(r#"{"circuit_breaker":false}"#);
     let resend = resend(&without, &body(""), &held());
     assert_eq!(resend.spends, Budget::Hold, "held before the breaker was turned off");
+}
+
+#[test]
+fn holds_above_a_minute_end_together_and_shorter_ones_as_asked() {
+    let hold = |asked| {
+        let times = HoldTimes { asked_seconds: Some(asked), held_seconds: 0, left: None };
+        let now = at(13);
+        assert_eq!(now.timestamp() % 10, 3);
+        hold_delay(&Policy::default(), times, now).get()
+    };
+    let asked = [1, 59, 60, 61, 67, 68, 890, 900];
+    assert_eq!(asked.map(hold), [1, 59, 60, 67, 67, 77, 897, 900]);
+}
+
+/// It counts from the hold limit, not from the last hold: each wait would begin another one.
+#[test]
+fn a_message_waits_for_900_s_beyond_its_hold_limit_in_all() {
+    let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60}}"#);
+    let grace = |held_seconds| hold_grace(&policy, held_seconds).as_secs();
+    assert_eq!([0, 60, 61, 500, 959, 960, 5000].map(grace), [900, 900, 899, 460, 1, 0, 0]);
 }
 
 #[test]

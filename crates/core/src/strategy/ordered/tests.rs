@@ -1,10 +1,12 @@
 use std::time::Duration;
 
 use super::*;
+use crate::arrival::Arrival;
 use crate::decide::tests::{body, failed, minutes};
 use crate::failure::{Delivery, Hold, HoldReason, Outage};
 use crate::message::ReceivedMessage;
 use crate::message::reason::DeadLetterReason;
+use crate::message::schema::MessageSchema;
 use crate::testing::{at, delivery, received};
 
 fn message(n: u32) -> ReceivedMessage {
@@ -54,6 +56,22 @@ fn with_batches_of_one_a_receive_is_a_call() {
     };
     assert_eq!(counter.retries_made(&third), 2);
     assert_eq!(counter.failed(&third, at(9)), Attempts { made: 3, since: at(7) });
+}
+
+/// A first call that says "not now" is held for seconds, however long its message waited behind others.
+#[test]
+fn each_receive_before_this_one_may_have_been_a_call() {
+    let queue_times =
+        QueueTimes { visibility_timeout: VisibilitySeconds::ZERO, retention: Duration::from_secs(3600) };
+    for batch_size in [1, 10] {
+        let attempts = AttemptCounter::for_batches_of(batch_size);
+        let ordered = Ordered { source_queue: (), queue_times, attempts, blocked: None };
+        for (receive_count, calls_before) in [(1, 0), (2, 1), (1000, 999)] {
+            let record = ReceivedMessage { receive_count, body: body(""), ..received(None) };
+            let accepted = Arrival::open(record, at(0)).accept(&MessageSchema::default(), None).unwrap();
+            assert_eq!(ordered.calls_before(&accepted), calls_before);
+        }
+    }
 }
 
 /// Decides at second 10 on a message that was sent at second 0 and is out of attempts and too old. The queue's visibility
