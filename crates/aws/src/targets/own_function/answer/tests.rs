@@ -67,6 +67,17 @@ fn an_error_that_is_none_of_our_words_names_nothing_and_fails_no_other_record() 
     }
 }
 
+/// Its texts are cut to a kilobyte, so a longer one is none that a handler wrote for people.
+#[test]
+fn an_error_that_is_too_long_to_be_read_names_nothing() {
+    for (bytes, name) in [(ERROR_BYTES_MAX, "Db.Busy"), (ERROR_BYTES_MAX + 1, "BatchItemFailure")] {
+        let error = format!(r#"{{"type":"Db.Busy","details":"{}"}}"#, "x".repeat(bytes - 31));
+        assert_eq!(error.len(), bytes);
+        let failures = format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"b","error":{error}}}]}}"#);
+        assert_eq!(names(&failures), ["ok", name, "ok"], "{bytes}");
+    }
+}
+
 #[test]
 fn an_answer_that_cannot_be_understood_fails_all_records_as_with_sqs() {
     for (answer, details) in [
@@ -237,6 +248,14 @@ fn a_batch_processors_exception_is_the_records_own() {
             "ValueError",
             "v\na note",
         ),
+        // The last of a chain, whatever it was thrown for.
+        (
+            format!(
+                "{TRACEBACK}OSError: gone\n\nThe above exception was the direct cause of the following exception:\n\n{TRACEBACK}KeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\n{TRACEBACK}{frames}ValueError: v\n"
+            ),
+            "ValueError",
+            "v",
+        ),
     ] {
         let error = thrown(&wrapped(&traceback));
         let details = format!("{message}{place}");
@@ -332,6 +351,10 @@ fn a_message_is_a_java_exceptions_cause_only_if_it_is_a_class_and_its_message() 
     ] {
         assert_eq!(thrown_by_java(runtime, message).0, runtime, "{message}");
     }
+    assert!(
+        thrown_by_java(runtime, runtime).1.starts_with("java.lang.RuntimeException (at "),
+        "its message stays"
+    );
     assert_eq!(thrown_by_java("orders.Failed", "orders.CardDeclined: x").0, "orders.Failed", "it is its own");
     let deep = "java.lang.RuntimeException: ".repeat(100_000);
     assert_eq!(thrown_by_java(runtime, &deep).0, runtime, "it ends");
