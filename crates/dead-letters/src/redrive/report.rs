@@ -331,6 +331,57 @@ mod tests {
     }
 
     #[test]
+    fn each_member_of_a_run_is_in_the_sum_but_what_was_not_selected() {
+        let died = |fingerprint: &str, count, examples: &[&str]| DiedAgain {
+            fingerprint: fingerprint.to_owned(),
+            headline: fingerprint.to_owned(),
+            count,
+            examples: examples.iter().map(|id| (*id).to_owned()).collect(),
+        };
+        let watched = Watched { seconds: 90, sent: 10, came_back: 1, waiting: None };
+        let run = |times: u64, died_again, why_not_deleted| RedriveReport {
+            planned: times,
+            sent: 10 * times,
+            edited: 2 * times,
+            new_ids: 3 * times,
+            deleted_only: 4 * times,
+            possible_copies: 5 * times,
+            not_deleted: 6 * times,
+            why_not_deleted,
+            watched: Some(Watched { sent: 10 * times, ..watched }),
+            not_selected: 7 * times,
+            left_by_max: 8 * times,
+            coverage: Some(COVERED),
+            early: None,
+            by_error_type: [("T".to_owned(), times)].into(),
+            by_source: [("orders".to_owned(), times)].into(),
+            new_id_examples: vec![(format!("old-{times}"), format!("new-{times}"))],
+            to_retry: 9 * times,
+            staying: [("parked".to_owned(), (times, vec![format!("sqs-{times}")]))].into(),
+            came_back: [format!("id-{times}")].into(),
+            died_again,
+        };
+        let mut all = run(1, vec![died("a", 1, &["1", "2"])], Some(NotDeleted::VisibleToOthers));
+        all.add(run(2, vec![died("a", 4, &["3", "4"]), died("b", 1, &["5"])], None));
+        let expected = RedriveReport {
+            watched: Some(watched),
+            not_selected: 7,
+            new_id_examples: [1, 2].map(|n| (format!("old-{n}"), format!("new-{n}"))).into(),
+            staying: [("parked".to_owned(), (3, vec!["sqs-1".to_owned(), "sqs-2".to_owned()]))].into(),
+            came_back: ["id-1".to_owned(), "id-2".to_owned()].into(),
+            ..run(
+                3,
+                vec![died("a", 5, &["1", "2", "3"]), died("b", 1, &["5"])],
+                Some(NotDeleted::VisibleToOthers),
+            )
+        };
+        assert_eq!(all, expected);
+        let other = NotDeleted::Failed(EntryError::new(redeliver_core::ports::Fault::NoAnswer, "Timeout"));
+        all.add(run(1, Vec::new(), Some(other.clone())));
+        assert_eq!(all.why_not_deleted, Some(other), "that of the last run");
+    }
+
+    #[test]
     fn the_runs_over_a_shared_queue_are_added_up_and_each_message_counts_once() {
         let stays = |reason: &str, count| (reason.to_owned(), (count, vec!["sqs-1".to_owned()]));
         let plan = RedriveReport {
@@ -342,6 +393,7 @@ mod tests {
             ..RedriveReport::default()
         };
         let mut all = plan.without_runs(&["unknown".to_owned()]);
+        assert!(all.is_covered(), "also if no run follows");
         let run = |source: &str, sent, complete| RedriveReport {
             sent,
             not_selected: 4,

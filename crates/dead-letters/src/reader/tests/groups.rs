@@ -36,6 +36,24 @@ fn a_group_with_more_than_ten_messages_is_counted() {
     assert_eq!(coverage.full_groups, 1);
 }
 
+/// The program may have waited for the end of all that came out.
+#[test]
+fn messages_behind_those_that_are_deleted_at_the_end_come_out_after_it() {
+    let (clock, queue) = fifo();
+    let bodies = clock.block_on(async {
+        let mut reader = Reader::new(&queue, &clock).await.unwrap();
+        let mut first = Vec::new();
+        while let Some(messages) = reader.next().await.unwrap() {
+            first.extend(messages);
+        }
+        assert_eq!(first.len(), 13);
+        assert!(reader.delete(&first.iter().collect::<Vec<_>>()).await.iter().all(Result::is_ok));
+        let more = reader.next().await.unwrap().unwrap_or_default();
+        more.into_iter().map(|message| message.body).collect::<Vec<_>>()
+    });
+    assert_eq!(bodies, (10..20).map(|n| n.to_string()).collect::<Vec<_>>());
+}
+
 #[test]
 fn messages_behind_deleted_ones_come_out_in_the_same_pass() {
     let (clock, queue) = fifo();
