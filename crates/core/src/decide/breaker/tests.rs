@@ -306,13 +306,24 @@ mod keys {
         }
     }
 
+    /// A burst of new keys must not fill the memory though none of them is the oldest.
+    #[test]
+    fn keys_that_are_all_seen_at_one_moment_have_10_000_circuits_at_most() {
+        let mut environment = Environment::default();
+        let one = Outage { first_failures: 1, ..outage(0.0) };
+        for number in 0..10_100 {
+            environment.breaker.learn(Some(Key::of(&format!("{number}"))), one, after(1.0), after(2.0));
+        }
+        assert_eq!(environment.breaker.keys.len(), 10_000);
+    }
+
     /// A busy target is not down: its trouble must not become the beginning of a later outage.
     #[test]
     fn a_report_without_failures_says_nothing() {
         let mut environment = Environment::default();
         let busy = Outage { first_failures: 0, ..outage(0.0) };
         environment.breaker.learn(Some(Key::of("a")), busy, after(100.0), after(110.0));
-        (0..10).for_each(|_| drop(environment.call("a", Fault, 200.0).unwrap()));
+        assert_eq!((0..10).filter_map(|_| environment.call("a", Fault, 200.0).unwrap()).count(), 1);
         assert_eq!(environment.breaker.open_since(Some(Key::of("a"))), Some(after(200.0)));
     }
 
@@ -509,6 +520,11 @@ mod open {
         let hold = environment.breaker.hold(caller("a", 1), later, after(0.0)).unwrap();
         assert_eq!((hold.reason, hold.delay), (HoldReason::NotNow, Duration::from_secs(900)));
         assert_eq!(hold.outage, Outage { since: after(0.0), first_failures: 0 });
+        // By its own calls: it may have waited for hours in an outage before.
+        let waited = Caller { held_seconds: 3000, ..caller("a", 1) };
+        let soon = CallOutcome::Later(Duration::from_secs(1));
+        let hold = environment.breaker.hold(waited, soon, after(0.0)).unwrap();
+        assert_eq!(hold.delay, Duration::from_secs(2));
         assert!(!environment.is_held("a", 0.0));
     }
 
@@ -579,6 +595,14 @@ mod open {
         // Two hours back; the probe was due at 3000 s at the earliest.
         assert!(environment.is_held("a", -7200.0 + 3000.0));
         assert!(matches!(environment.call("a", Answer, -7200.0 + 3901.0), Ok(Some(Change::Closed { .. }))));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_prolongs_no_retry_after_beyond_900_s() {
+        let Breaker { mut clock, mut target, .. } = Breaker::default();
+        target.retry_after(900.0, 1, clock.moment(after(0.0)));
+        let mut must_wait = |seconds| target.must_wait(clock.moment(after(-7200.0 + seconds)));
+        assert_eq!([0.0, 899.0, 901.0].map(&mut must_wait), [true, true, false]);
     }
 
     /// Poison would otherwise be held until the clock is where it was.

@@ -232,3 +232,9 @@ fn a_delay_never_overflows_time() {
     let policy = policy(r#"{"max_age_seconds":1209600}"#);
     assert_eq!(give_up(&policy, &old, &transient()).reason, DeadLetterReason::MessageExpired);
 }
+
+#[test]
+fn a_message_has_no_time_for_another_wait_from_five_seconds_before_its_age_limit_on() {
+    let limit = AgeLimit::of(&policy(r#"{"max_age_seconds":100}"#), None, at(0)).unwrap();
+    assert_eq!([94, 95, 100, 101].map(|seconds| limit.is_near(at(seconds))), [false, true, true, true]);
+}
