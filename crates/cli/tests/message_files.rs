@@ -130,8 +130,8 @@ fn check_send_and_local_say_the_same_of_the_same_file() {
         ("a document over several lines", DOCUMENT.into(), Ok((1, vec![]))),
         ("such a document of Windows", DOCUMENT.replace('\n', "\r\n").into(), Ok((1, vec![]))),
         ("empty lines around it", format!("\n{DOCUMENT}\n \n").into(), Ok((1, vec![]))),
-        ("an array", format!("[{VALID}]").into(), Ok((0, vec![(1, NO_OBJECT.into())]))),
-        ("an array over several lines", array.into(), Ok((0, vec![(1, NO_OBJECT.into())]))),
+        ("an array", format!("[{VALID}]").into(), Ok((1, vec![]))),
+        ("an array over several lines", array.into(), Ok((2, vec![]))),
         ("a number", "1\n".into(), Ok((0, vec![(1, NO_OBJECT.into())]))),
         ("a line that is too long", long.into(), Ok((2, vec![(2, too_long.into())]))),
         (
