@@ -10,7 +10,7 @@ mod known_causes;
 mod show;
 mod table;
 
-use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::io::{self, BufWriter, Write};
 
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
@@ -158,7 +158,7 @@ fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
     }
     match arguments.format {
         Format::Table => {
-            Box::new(table::Table { colours, on_terminal: on_stdout && io::stdout().is_terminal() })
+            Box::new(table::Table { colours, layout: arguments.output.layout(SystemClock.now()) })
         }
         Format::Json => Box::new(Json),
         Format::Jsonl => Box::new(JsonLines),

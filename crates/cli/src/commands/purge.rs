@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::ProgressBar;
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::purge::Purged;
 use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::purge::{PurgeOutcome, PurgeRequest};
 use redeliver_operator::queues::{DeadLetterQueue, account};
 use redeliver_operator::sentences::{incompleteness, still_hidden};
+use redeliver_operator::terminal::layout::Layout;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
@@ -106,9 +109,10 @@ fn print(
     PurgeOutcome { purged, missing, .. }: &PurgeOutcome,
 ) -> Result<ExitCode, Failure> {
     let applied = arguments.apply.is_wanted();
-    arguments
-        .printing
-        .print("purge", purged, || words(purged, arguments.written(), console::colors_enabled()))?;
+    arguments.printing.print("purge", purged, || {
+        let layout = arguments.printing.layout(SystemClock.now());
+        words(purged, arguments.written(), console::colors_enabled(), layout)
+    })?;
     arguments.apply.remark_that_nothing_was_done(purged.picked > 0);
     if let Some(error) = &purged.failed {
         stderr::error(format_args!("{error}; run it again for the rest, with another backup file"));
@@ -134,7 +138,7 @@ fn print(
 
 /// Says what was deleted and which backup has it. Without a backup, lists the messages in groups with an example of
 /// each: a number alone does not show that a filter picks too much.
-fn words(purged: &Purged, backup: Option<&Path>, colours: bool) -> String {
+fn words(purged: &Purged, backup: Option<&Path>, colours: bool, layout: Layout) -> String {
     let mut text = match backup {
         Some(_) if purged.picked == 0 => {
             "nothing was picked: nothing was deleted, and no backup was written\n".to_owned()
@@ -145,7 +149,11 @@ fn words(purged: &Purged, backup: Option<&Path>, colours: bool) -> String {
         }
         None => {
             let would = format!("{} would be deleted\n", counted(purged.picked, "dead letter"));
-            if purged.groups.is_empty() { would } else { would + &groups_for_people(&purged.groups, colours) }
+            if purged.groups.is_empty() {
+                would
+            } else {
+                would + &groups_for_people(&purged.groups, colours, layout)
+            }
         }
     };
     if purged.max_reached {
@@ -219,13 +227,13 @@ mod tests {
         let max = Purged { max_reached: true, ..purged(7, 7) };
         let deleted = "7 of 7 deleted; all of them are in backup.jsonl";
         let expected = format!("{deleted}\n--max ended the purge: there may be more\n");
-        assert_eq!(words(&max, backup, false), expected);
+        assert_eq!(words(&max, backup, false, Layout::Whole), expected);
         let nothing = "nothing was picked: nothing was deleted, and no backup was written\n";
-        assert_eq!(words(&purged(0, 0), backup, false), nothing);
-        assert_eq!(words(&purged(0, 0), None, false), "0 dead letters would be deleted\n");
+        assert_eq!(words(&purged(0, 0), backup, false, Layout::Whole), nothing);
+        assert_eq!(words(&purged(0, 0), None, false, Layout::Whole), "0 dead letters would be deleted\n");
         let plan = Purged { max_reached: true, ..purged(7, 0) };
         let expected = "7 dead letters would be deleted\n--max ended the purge: there may be more\n";
-        assert_eq!(words(&plan, None, false), expected);
+        assert_eq!(words(&plan, None, false, Layout::Whole), expected);
     }
 
     #[test]
@@ -236,9 +244,15 @@ mod tests {
         }
         let plan = Purged { groups: groups.into_groups(), ..purged(2, 0) };
         let [group] = plan.groups.as_slice() else { panic!("{plan:?}") };
-        let text = words(&plan, None, false);
+        let text = words(&plan, None, false, Layout::Whole);
         assert!(text.starts_with("2 dead letters would be deleted\n\nGroups (1)\n"), "{text}");
-        assert!(text.contains(&format!("          2  {}", group.fingerprint)), "{text}");
+        assert!(
+            text.contains(&format!(
+                "          2  x\n             NON_RETRYABLE_ERROR, group {}",
+                group.fingerprint
+            )),
+            "{text}"
+        );
         assert!(text.contains(&format!("             e.g. {}\n", group.example)), "{text}");
     }
 

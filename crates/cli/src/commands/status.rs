@@ -58,7 +58,9 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 fn print(arguments: &Arguments, status: &Status) -> Result<ExitCode, Failure> {
-    arguments.printing.print("status", status, || status.table())?;
+    arguments
+        .printing
+        .print("status", status, || status.table(&arguments.printing.layout(SystemClock.now())))?;
     for problem in &status.problems {
         stderr::error(problem);
     }

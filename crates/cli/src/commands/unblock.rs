@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::blocked::{BlockedGroup, Outcome, Unblocked};
 use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::queues::{Connection, OneQueue, QueueAddress, account};
@@ -139,7 +141,7 @@ fn words(arguments: &Arguments, unblocked: &Unblocked) -> String {
     match (arguments.apply.is_wanted(), &arguments.backup) {
         _ if unblocked.groups.is_empty() && arguments.groups.is_empty() => "no group is blocked\n".to_owned(),
         _ if unblocked.groups.is_empty() => "none of these groups is blocked\n".to_owned(),
-        (false, _) => blocked_table(groups),
+        (false, _) => blocked_table(groups, &arguments.printing.layout(SystemClock.now())),
         (true, None) => format!("called again: {done} of {count}\n"),
         (true, Some(backup)) => {
             format!(

@@ -1,5 +1,6 @@
 //! The report of an audit: a value of bounded size, made from records.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::sentences::{ELSEWHERE, all_invalid, behind_groups, deleted_soon, invalid_among};
@@ -69,6 +70,11 @@ impl AuditReport {
         document("audit", self)
     }
 
+    /// The error types, the most frequent first.
+    pub fn error_types(&self) -> Vec<(&str, u64)> {
+        by_count(&self.by_error_type)
+    }
+
     /// A sentence about a setting, if all dead letters that were read are invalid messages, whatever the options select; `None`
     /// if not.
     pub fn all_invalid(&self) -> Option<String> {
@@ -108,6 +114,13 @@ impl AuditReport {
             },
         })
     }
+}
+
+/// Counts by name, the largest first.
+fn by_count(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    let mut counts: Vec<_> = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    counts
 }
 
 /// Counts records, one after the other; its size does not grow with the queue beyond its tables' limits.

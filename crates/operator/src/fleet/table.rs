@@ -2,23 +2,24 @@
 
 use std::fmt::Write as _;
 
-use redeliver_dead_letters::groups::written;
-
 use super::report::{Dlq, DlqState, Finding, Fleet, some_of};
 use crate::terminal::escape::escaped;
-use crate::terminal::units::{about, counted, grouped, span, table};
+use crate::terminal::layout::Layout;
+use crate::terminal::units::{about, counted, grouped, span};
 
-pub fn of(fleet: &Fleet) -> String {
-    let mut text = format!("{} ({})\n", totals(fleet), written(fleet.at));
+/// The report for people.
+pub fn of(fleet: &Fleet, layout: &Layout) -> String {
+    let head = format!("{} ({})", totals(fleet), layout.clock(fleet.at));
+    let mut text = layout.paragraph(&head, 2) + "\n";
     for (account, region) in fleet.places() {
         let dlqs: Vec<_> = fleet.dlqs_in(account, region).collect();
-        let _ = writeln!(text, "\n{}", place(fleet, account, region));
+        let _ = writeln!(text, "\n{}", layout.paragraph(&place(fleet, account, region), 2));
         if !dlqs.is_empty() {
-            text += &rows(fleet, &dlqs);
-            text += &findings(&dlqs);
+            text += &rows(fleet, &dlqs, layout);
+            text += &findings(&dlqs, layout);
         }
         for queue in fleet.queues_in(account, region) {
-            queue.findings.iter().for_each(|finding| text += &line(&queue.name, finding));
+            queue.findings.iter().for_each(|finding| text += &line(&queue.name, finding, layout));
         }
     }
     text
@@ -53,9 +54,9 @@ pub(super) fn place(fleet: &Fleet, account: Option<&str>, region: &str) -> Strin
     format!("{region}{words}: {queues}")
 }
 
-fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> String {
+fn rows(fleet: &Fleet, dlqs: &[&Dlq], layout: &Layout) -> String {
     let header = ["DLQ", "visible", "in flight", "oldest", "deleted in", "kept", "alarm", "fed by"];
-    table(&header, dlqs.iter().map(|dlq| cells(fleet, dlq).to_vec()), 1..=5)
+    layout.table(&header, dlqs.iter().map(|dlq| cells(fleet, dlq).to_vec()).collect(), &[1, 2, 3, 4, 5])
 }
 
 /// In the order of the header.
@@ -91,17 +92,19 @@ fn fed_by(dlq: &Dlq) -> String {
     if names.is_empty() { "?".to_owned() } else { escaped(&some_of(&names)) }
 }
 
-fn line(queue: &str, finding: &Finding) -> String {
+fn line(queue: &str, finding: &Finding, layout: &Layout) -> String {
     let mark = if finding.code.is_remark() { '?' } else { '!' };
-    format!(" {mark} {}: {}\n", escaped(queue), escaped(&finding.sentence))
+    let line = format!(" {mark} {}: {}", escaped(queue), escaped(&finding.sentence));
+    layout.paragraph(&line, 3) + "\n"
 }
 
-fn findings(dlqs: &[&Dlq]) -> String {
+fn findings(dlqs: &[&Dlq], layout: &Layout) -> String {
     let mut text = String::new();
     for dlq in dlqs {
-        dlq.findings.iter().for_each(|finding| text += &line(&dlq.name, finding));
+        dlq.findings.iter().for_each(|finding| text += &line(&dlq.name, finding, layout));
         if let Some(error) = &dlq.error {
-            let _ = writeln!(text, " ! {}: {}", escaped(&dlq.name), escaped(error));
+            let line = format!(" ! {}: {}", escaped(&dlq.name), escaped(error));
+            let _ = writeln!(text, "{}", layout.paragraph(&line, 3));
         }
     }
     text

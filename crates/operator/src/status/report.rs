@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::strategy::Role;
 use redeliver_dead_letters::blocked::BlockedGroup;
 use serde::Serialize;
@@ -11,7 +12,8 @@ use super::target::Target;
 use crate::queues::event_sources::Mapping;
 use crate::queues::{Counts, RedrivePolicy, name_in};
 use crate::status::readers::Readers;
-use crate::terminal::units::{about, counted, grouped, span, table};
+use crate::terminal::layout::Layout;
+use crate::terminal::units::{about, counted, grouped, span};
 
 /// The role of a queue that was named.
 pub(super) const NAMED: &str = "queue";
@@ -97,17 +99,25 @@ impl Redrive {
 }
 
 impl Status {
-    pub fn table(&self) -> String {
-        let hold = self.longest_hold_seconds.map_or_else(String::new, |seconds| {
-            format!("Longest hold: {} (docs/operate/target-down.md)\n", about(seconds))
+    /// The report for people.
+    pub fn table(&self, layout: &Layout) -> String {
+        let hold = self
+            .longest_hold_seconds
+            .map_or_else(String::new, |seconds| format!("Longest hold: {}\n", about(seconds)));
+        let target = self.target.map(|target| {
+            let target = layout.paragraph(&format!("Target: {}", target.in_words()), 2);
+            format!("{target}\n{hold}\n")
         });
-        let target = self.target.map(|target| format!("Target: {}\n{hold}\n", target.in_words()));
-        let mappings = self.mapping_table().map(|table| format!("\n{table}"));
-        let others = self.other_readers().map(|lines| format!("\n{lines}"));
-        let blocked =
-            (!self.blocked.is_empty()).then(|| format!("\n{}\n{UNBLOCK}\n", blocked_table(&self.blocked)));
-        let unseen = self.has_dead_letters().then(|| format!("\n{UNSEEN}\n"));
-        [target, Some(self.queue_table()), blocked, mappings, others, unseen].into_iter().flatten().collect()
+        let mappings = self.mapping_table(layout).map(|table| format!("\n{table}"));
+        let others = self.other_readers(layout).map(|lines| format!("\n{lines}"));
+        let blocked = (!self.blocked.is_empty()).then(|| {
+            format!("\n{}\n{}\n", blocked_table(&self.blocked, layout), layout.paragraph(UNBLOCK, 0))
+        });
+        let unseen = self.has_dead_letters().then(|| format!("\n{}\n", layout.paragraph(UNSEEN, 0)));
+        [target, Some(self.queue_table(layout)), blocked, mappings, others, unseen]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     fn has_dead_letters(&self) -> bool {
@@ -115,7 +125,7 @@ impl Status {
         dlqs.any(|queue| queue.counts.has_messages())
     }
 
-    fn queue_table(&self) -> String {
+    fn queue_table(&self, layout: &Layout) -> String {
         let rows = self.queues.iter().map(|queue| {
             let Counts { visible, in_flight, delayed, retention_seconds } = queue.counts;
             vec![
@@ -133,27 +143,31 @@ impl Status {
                 },
             ]
         });
-        table(&["", "queue", "visible", "in flight", "delayed", "kept", "redrive after"], rows, 2..=4)
+        let header = ["", "queue", "visible", "in flight", "delayed", "kept", "redrive after"];
+        layout.table(&header, rows.collect(), &[2, 3, 4])
     }
 
-    fn mapping_table(&self) -> Option<String> {
+    fn mapping_table(&self, layout: &Layout) -> Option<String> {
         let rows: Vec<_> = self
             .queues
             .iter()
             .flat_map(|queue| queue.mappings.iter().flatten().map(|mapping| reader(queue.label(), mapping)))
             .collect();
         let header = ["queue", "read by", "state", "batch", "concurrency", "event source mapping"];
-        (!rows.is_empty()).then(|| table(&header, rows, [3]))
+        (!rows.is_empty()).then(|| layout.table(&header, rows, &[3]))
     }
 
     /// The readers of queues without an event source mapping.
-    fn other_readers(&self) -> Option<String> {
+    fn other_readers(&self, layout: &Layout) -> Option<String> {
         let lines: Vec<_> = self
             .queues
             .iter()
             .filter_map(|queue| match queue.readers.as_ref()? {
                 Readers::EventSourceMapping => None,
-                readers => Some(format!("{}: {}\n", queue.label(), readers.in_words())),
+                readers => {
+                    let sentence = format!("{}: {}", queue.label(), readers.in_words());
+                    Some(layout.paragraph(&sentence, 2) + "\n")
+                }
             })
             .collect();
         (!lines.is_empty()).then(|| lines.concat())
@@ -161,13 +175,15 @@ impl Status {
 }
 
 /// The blocked groups, with the reason and since when.
-pub fn blocked_table<'a>(groups: impl IntoIterator<Item = &'a BlockedGroup>) -> String {
+pub fn blocked_table<'a>(groups: impl IntoIterator<Item = &'a BlockedGroup>, layout: &Layout) -> String {
     let row = |group: &BlockedGroup| {
         let attempts = shown(group.attempts);
         let why = format!("{}: {}", group.error_type, group.error_details);
-        vec![group.group.clone(), group.since.clone(), attempts, group.message_id.clone(), why]
+        let since = parse_rfc3339(&group.since).map_or_else(|| group.since.clone(), |at| layout.moment(at));
+        vec![group.group.clone(), since, attempts, group.message_id.clone(), why]
     };
-    table(&["blocked group", "since", "retries", "first message", "reason"], groups.into_iter().map(row), [2])
+    let header = ["blocked group", "since", "retries", "first message", "reason"];
+    layout.table(&header, groups.into_iter().map(row).collect(), &[2])
 }
 
 fn reader(role: &str, mapping: &Mapping) -> Vec<String> {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::metrics::tests::{denied, page};
 use super::*;
 use crate::queues::Queues;
+use crate::terminal::layout::Layout;
 use crate::terminal::output::document;
 
 #[derive(Debug, Parser)]
@@ -77,7 +78,7 @@ async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
         page("q0", "Complete", &[(MIDNIGHT + 900, 2.0), (MIDNIGHT, 1.0), (MIDNIGHT - 3000, 1.0)], None);
     let (status, _) = seen([functions, points]).await;
     assert_eq!(status.problems, []);
-    let table = status.table();
+    let table = status.table(&Layout::Whole);
     let mut lines = table.lines();
     assert_eq!(
         lines.next(),
@@ -104,11 +105,11 @@ async fn the_longest_hold_of_the_last_quarter_of_an_hour_is_shown_below_the_targ
     let holds = [(MIDNIGHT - 300, 9000.0), (MIDNIGHT + 300, 4320.0), (MIDNIGHT + 900, 60.0)];
     let (status, _) = seen([read_by(&["orders"]), page("q1", "Complete", &holds, None)]).await;
     assert!(
-        status.table().starts_with(
-            "Target: no outage seen in the last 15 minutes\nLongest hold: 1h 12m (docs/operate/target-down.md)\n\n"
-        ),
+        status
+            .table(&Layout::Whole)
+            .starts_with("Target: no outage seen in the last 15 minutes\nLongest hold: 1h 12m\n\n"),
         "{}",
-        status.table()
+        status.table(&Layout::Whole)
     );
     let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
     assert_eq!(json["longest_hold_seconds"], 4320);
@@ -123,9 +124,9 @@ async fn of_several_functions_each_is_asked_for_and_the_first_outage_counts() {
     let points = page("q1", "Complete", &[(MIDNIGHT + 900, 1.0)], None);
     let (status, requests) = seen([functions, points]).await;
     assert!(
-        status.table().starts_with("Target: down since about 2026-11-23 00:15 UTC"),
+        status.table(&Layout::Whole).starts_with("Target: down since about 2026-11-23 00:15 UTC"),
         "{}",
-        status.table()
+        status.table(&Layout::Whole)
     );
     assert_eq!(requests, 4);
 }
@@ -134,9 +135,9 @@ async fn of_several_functions_each_is_asked_for_and_the_first_outage_counts() {
 async fn a_target_that_is_well_is_said_too() {
     let (status, _) = seen([read_by(&["orders"]), page("q0", "Complete", &[], None)]).await;
     assert!(
-        status.table().starts_with("Target: no outage seen in the last 15 minutes\n\n"),
+        status.table(&Layout::Whole).starts_with("Target: no outage seen in the last 15 minutes\n\n"),
         "{}",
-        status.table()
+        status.table(&Layout::Whole)
     );
     let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
     assert_eq!(json["target"], json!({ "state": "no_outage_seen" }));
@@ -150,7 +151,11 @@ async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
         problems(&status),
         ["outages of orders: cloudwatch:GetMetricData: AccessDenied: not authorized"]
     );
-    assert!(status.table().starts_with("Target: unknown whether it is down\n\n"), "{}", status.table());
+    assert!(
+        status.table(&Layout::Whole).starts_with("Target: unknown whether it is down\n\n"),
+        "{}",
+        status.table(&Layout::Whole)
+    );
     assert!(status.queues[0].mappings.is_some());
 }
 
@@ -173,7 +178,7 @@ async fn what_has_no_circuit_breaker_is_not_asked_for() {
     {
         let (status, requests) = seen([read_by(functions)]).await;
         assert_eq!((status.target, requests, status.problems.len()), (None, 3, 0), "{functions:?}");
-        assert!(!status.table().contains("Target"), "{}", status.table());
+        assert!(!status.table(&Layout::Whole).contains("Target"), "{}", status.table(&Layout::Whole));
     }
 }
 
@@ -182,7 +187,7 @@ async fn a_container_that_reads_a_queue_is_seen_by_its_receives() {
     let polls: Vec<_> = (8..=17).map(|minute| (MIDNIGHT + minute * 60, 3.0)).collect();
     let (status, _) = seen([read_by(&[]), page("q1", "Complete", &polls, None)]).await;
     assert_eq!((status.target, status.problems.as_slice()), (None, &[][..]));
-    let table = status.table();
+    let table = status.table(&Layout::Whole);
     let (_, readers) = table.split_once("\n\n").unwrap();
     assert_eq!(
         readers,
@@ -196,6 +201,6 @@ async fn without_cloudwatch_a_queue_without_a_mapping_is_not_said_to_be_read_by_
     let (status, _) = seen([read_by(&[]), denied()]).await;
     let expected =
         "orders: its readers are not known: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
-    assert!(status.table().ends_with(expected), "{}", status.table());
+    assert!(status.table(&Layout::Whole).ends_with(expected), "{}", status.table(&Layout::Whole));
     assert_eq!(status.problems, [], "it is said where the readers are");
 }

@@ -5,11 +5,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::files::check_output;
 use serde::Serialize;
 
 use crate::files::{FileError, create_output, unwritable};
 use crate::terminal::escape::{escaped_json, escaped_lines};
+use crate::terminal::layout::Layout;
 
 /// The destination of a report.
 #[derive(Clone, Debug, Default, Args)]
@@ -49,6 +51,11 @@ impl Printing {
         Self { format: self.format, output: Output::default() }
     }
 
+    /// See [`Output::layout`].
+    pub fn layout(&self, now: Timestamp) -> Layout {
+        self.output.layout(now)
+    }
+
     /// See [`Output::check`].
     pub fn check(&self) -> Result<(), FileError> {
         self.output.check()
@@ -73,6 +80,11 @@ impl Output {
     /// The file to write to; `None` for standard output.
     pub fn file(&self) -> Option<&Path> {
         self.output.as_deref()
+    }
+
+    /// The layout of a report for this destination.
+    pub fn layout(&self, now: Timestamp) -> Layout {
+        if self.file().is_some() { Layout::Whole } else { Layout::of_stdout(now) }
     }
 
     /// Returns an error if the file cannot be created. To be called before the work, whose report would be lost.

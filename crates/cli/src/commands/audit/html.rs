@@ -99,12 +99,11 @@ fn facts(report: &AuditReport) -> Markup {
 }
 
 fn figures(report: &AuditReport) -> Markup {
-    let mut by_type: Vec<_> = report.by_error_type.clone().into_iter().collect();
-    by_type.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let by_type = report.error_types().into_iter().map(|(code, count)| (code.to_owned(), count));
     let arrivals = format!("arrivals in this queue, {} each", about(report.over_time.span_seconds));
     html! {
         section class="figures" {
-            (figure("By error type", "ErrorType", bars("Dead letters by error type", &by_type)))
+            (figure("By error type", "ErrorType", bars("Dead letters by error type", &by_type.collect::<Vec<_>>())))
             (figure("Over time", &arrivals, columns(&report.over_time)))
             (figure("By retries made", "before it was given up", bars("Dead letters by retries made", &attempts(report))))
             (figure("By age", "since it was sent to this queue", bars("Dead letters by age", &ages(report))))

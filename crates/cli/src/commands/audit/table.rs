@@ -1,54 +1,56 @@
 //! The report as text.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 
-use console::Style;
-use redeliver_dead_letters::groups::{Group, written};
+use console::{Style, measure_text_width};
+use redeliver_dead_letters::groups::Group;
 use redeliver_operator::audit::{AGE_CLASSES, AuditReport, View};
-use redeliver_operator::terminal::escape::{escaped, shortened};
+use redeliver_operator::terminal::escape::escaped;
+use redeliver_operator::terminal::layout::Layout;
 use redeliver_operator::terminal::units::{about, bar, counted, grouped};
 
 /// Characters of the longest bar.
 const BAR: u64 = 30;
 const GROUPS_MAX: usize = 20;
-/// Characters of a group's details on a terminal. A pipe or a file gets all of them.
-const DETAILS_MAX: usize = 120;
+/// Where the lines of a group begin, behind its count.
+const GROUP_INDENT: usize = 13;
 /// Rows of the attempts' histogram.
 const ATTEMPTS_MAX: usize = 20;
 
 /// The report as text, in colour on a terminal.
 pub(super) struct Table {
     pub(super) colours: bool,
-    pub(super) on_terminal: bool,
+    pub(super) layout: Layout,
 }
 
 impl View for Table {
     fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         if let Some(sentence) = report.deleted_soon() {
-            writeln!(output, "{}", self.style().red().apply_to(sentence))?;
+            self.alert(&sentence, output)?;
         }
         let (letters, queue) = (counted(report.total, "dead letter"), escaped(&report.context.queue));
-        let (letters, now) = (self.style().bold().apply_to(letters), written(report.context.now));
-        let until = report.context.virtual_now.map(|now| format!(", virtual time until {}", written(now)));
-        writeln!(
-            output,
-            "{letters} in {queue} ({now}{}){}",
-            until.unwrap_or_default(),
-            start(&report.groups)
-        )?;
+        let (letters, now) = (self.style().bold().apply_to(letters), self.layout.clock(report.context.now));
+        let until =
+            report.context.virtual_now.map(|now| format!(", virtual time until {}", self.layout.clock(now)));
+        let head =
+            format!("{letters} in {queue} ({now}{}){}", until.unwrap_or_default(), start(&report.groups));
+        writeln!(output, "{}", self.layout.paragraph(&head, 2))?;
         if let Some(filter) = &report.context.filter {
             let (seen, filter) = (grouped(report.coverage.seen), escaped(filter));
-            writeln!(output, "of {seen} seen, by the filter {filter}")?;
+            let line = format!("of {seen} seen, by the filter {filter}");
+            writeln!(output, "{}", self.layout.paragraph(&line, 2))?;
         }
         if let Some(sentence) = report.incompleteness() {
-            writeln!(output, "{}", self.style().red().apply_to(sentence))?;
+            self.alert(&sentence, output)?;
         }
         if report.total == 0 {
             return Ok(());
         }
-        let by_type = report.by_error_type.iter().map(|(code, count)| (escaped(code), *count));
+        let by_type = report.error_types().into_iter().map(|(code, count)| (escaped(code), count));
         self.bars("By error type", by_type.collect(), output)?;
-        self.groups(&report.groups, output)?;
+        let now = report.context.virtual_now.unwrap_or(report.context.now);
+        let groups = Self { layout: self.layout.relative_to(now), ..*self };
+        groups.groups(&report.groups, output)?;
         self.bars("By retries made", attempts(report), output)?;
         let last = report.age.classes.iter().rposition(|count| *count > 0).unwrap_or(0);
         self.bars("By age", ages(report).into_iter().take(last + 1).collect(), output)?;
@@ -57,10 +59,9 @@ impl View for Table {
 }
 
 /// The groups alone, as the report has them.
-pub(crate) fn groups_for_people(groups: &[Group], colours: bool) -> String {
+pub(crate) fn groups_for_people(groups: &[Group], colours: bool, layout: Layout) -> String {
     let mut text = Vec::new();
-    let on_terminal = io::stdout().is_terminal();
-    Table { colours, on_terminal }.groups(groups, &mut text).expect("memory can always be written to");
+    Table { colours, layout }.groups(groups, &mut text).expect("memory can always be written to");
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -69,12 +70,19 @@ impl Table {
         Style::new().force_styling(self.colours)
     }
 
+    /// A sentence about what needs attention.
+    fn alert(&self, sentence: &str, output: &mut dyn Write) -> io::Result<()> {
+        writeln!(output, "{}", self.style().red().apply_to(self.layout.paragraph(sentence, 2)))
+    }
+
     fn bars(&self, title: &str, rows: Vec<(String, u64)>, output: &mut dyn Write) -> io::Result<()> {
         let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0);
-        let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        let width = rows.iter().map(|(name, _)| measure_text_width(name)).max().unwrap_or(0);
+        // Two spaces before the name, a count of nine digits, and a space on both sides of it.
+        let room = self.layout.columns().map_or(BAR, |columns| columns.saturating_sub(width + 13) as u64);
         writeln!(output, "\n{}", self.style().bold().apply_to(title))?;
         for (name, count) in rows {
-            let bar = bar(count, most, BAR);
+            let bar = bar(count, most, room.min(BAR));
             let space = if bar.is_empty() { "" } else { " " };
             let (count, bar) = (grouped(count), self.style().cyan().apply_to(bar));
             writeln!(output, "  {name:<width$} {count:>9}{space}{bar}")?;
@@ -85,27 +93,27 @@ impl Table {
     fn groups(&self, groups: &[Group], output: &mut dyn Write) -> io::Result<()> {
         let title = format!("Groups ({})", grouped(groups.len() as u64));
         writeln!(output, "\n{}", self.style().bold().apply_to(title))?;
-        if !groups.is_empty() {
-            let [count, group, first, last] = ["count", "group", "first", "last"];
-            writeln!(output, "  {count:>9}  {group:<16}  {first:<16}  {last:<16}  error type")?;
-        }
         for group in groups.iter().take(GROUPS_MAX) {
-            let Group { fingerprint, error_type, count, first, last, error_details, example, .. } = group;
-            writeln!(
-                output,
-                "  {:>9}  {}  {}  {}  {}",
-                grouped(*count),
-                self.style().bold().apply_to(format!("{:<16}", escaped(fingerprint))),
-                minute(*first),
-                minute(*last),
-                escaped(error_type)
-            )?;
-            if !error_details.is_empty() {
-                let details =
-                    if self.on_terminal { &shortened(error_details, DETAILS_MAX) } else { error_details };
-                writeln!(output, "{:13}{}", "", escaped(details))?;
+            let Group { fingerprint, headline, error_type, count, first, last, error_details, example } =
+                group;
+            let headline_shown = self.layout.rest_of_line(GROUP_INDENT, headline);
+            writeln!(output, "  {:>9}  {}", grouped(*count), self.style().bold().apply_to(headline_shown))?;
+            let [first, last] = [*first, *last].map(|moment| self.layout.moment(moment));
+            let mut lines = vec![format!("{}, group {}", escaped(error_type), escaped(fingerprint))];
+            let times = [format!("first {first}"), format!("last {last}")];
+            let on_one_line = times.join("; ");
+            let is_fitting =
+                self.layout.columns().is_none_or(|columns| GROUP_INDENT + on_one_line.len() <= columns);
+            lines.extend(if is_fitting { vec![on_one_line] } else { times.into() });
+            // On a terminal the headline is enough: the explanation is the same for each group of this error type.
+            if self.layout.columns().is_none() && !error_details.is_empty() && error_details != headline {
+                lines.push(escaped(error_details));
             }
-            writeln!(output, "{:13}e.g. {}", "", escaped(example))?;
+            lines.push(format!("e.g. {}", escaped(example)));
+            for line in lines {
+                let line = self.layout.paragraph(&format!("{:GROUP_INDENT$}{line}", ""), GROUP_INDENT);
+                writeln!(output, "{line}")?;
+            }
         }
         if let Some(more) = groups.len().checked_sub(GROUPS_MAX).filter(|more| *more > 0) {
             writeln!(output, "  … and {} more: see --format json", grouped(more as u64))?;
@@ -116,25 +124,24 @@ impl Table {
     fn remarks(&self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         let age = &report.age;
         writeln!(output, "\nThe oldest has been here for {}.", about(age.oldest_seconds))?;
+        let mut remark = |sentence: String| writeln!(output, "{}", self.layout.paragraph(&sentence, 2));
         let duplicates = &report.duplicates;
         if duplicates.messages > 0 {
-            writeln!(
-                output,
+            remark(format!(
                 "Duplicates: {} too many of {}, e.g. {}.",
                 grouped(duplicates.extra),
                 counted(duplicates.messages, "message"),
                 first(&duplicates.examples)
-            )?;
+            ))?;
         }
         let skipped = &report.skipped_attempts;
         if skipped.messages > 0 {
-            writeln!(
-                output,
+            remark(format!(
                 "Skipped attempts: {} in {} have no failure in the history, e.g. {}.",
                 counted(skipped.attempts, "attempt"),
                 counted(skipped.messages, "message"),
                 first(&skipped.examples)
-            )?;
+            ))?;
         }
         Ok(())
     }
@@ -166,10 +173,6 @@ pub(super) fn attempts(report: &AuditReport) -> Vec<(String, u64)> {
 
 fn first(ids: &[String]) -> String {
     ids.first().map(|id| escaped(id)).unwrap_or_default()
-}
-
-fn minute(moment: redeliver_core::message::Timestamp) -> String {
-    moment.format("%Y-%m-%d %H:%M").to_string()
 }
 
 #[cfg(test)]

@@ -104,7 +104,10 @@ fn every_view_shows_hostile_text_in_the_same_way() {
     };
     let arn = "arn:aws:sqs:eu-central-1:1:q";
     let for_people: [Box<dyn View>; 5] = [
-        Box::new(table::Table { colours: false, on_terminal: false }),
+        Box::new(table::Table {
+            colours: false,
+            layout: redeliver_operator::terminal::layout::Layout::Whole,
+        }),
         Box::new(show::Show {
             showing: Showing { reveal: true, ..Showing::default() },
             colours: false,

@@ -82,7 +82,7 @@ pub(in crate::fleet) fn fleet() -> Fleet {
 
 #[test]
 fn a_person_sees_each_place_its_dlqs_and_below_them_what_is_wrong() {
-    let table = of(&fleet());
+    let table = of(&fleet(), &Layout::Whole);
     assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
     let lines: Vec<_> =
         table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -116,7 +116,7 @@ fn a_person_sees_each_place_its_dlqs_and_below_them_what_is_wrong() {
 fn what_moves_a_cursor_is_written_out() {
     let mut fleet = fleet();
     fleet.dlqs[2].error = Some("\u{1b}[2J".to_owned());
-    assert!(of(&fleet).contains("! unreadable: \\u{1b}[2J\n"));
+    assert!(of(&fleet, &Layout::Whole).contains("! unreadable: \\u{1b}[2J\n"));
 }
 
 #[test]

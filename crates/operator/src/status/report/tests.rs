@@ -53,7 +53,7 @@ fn lines(table: &str) -> Vec<String> {
 
 #[test]
 fn a_person_sees_depths_retention_redrive_and_who_reads() {
-    let table = status(vec![source()]).table();
+    let table = status(vec![source()]).table(&Layout::Whole);
     assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
     let lines = lines(&table);
     assert_eq!(lines[1], "source prod-source 12,345 3 40 7d 1 receive → prod-dlq");
@@ -63,9 +63,9 @@ fn a_person_sees_depths_retention_redrive_and_who_reads() {
 #[test]
 fn a_person_who_sees_dead_letters_also_reads_that_their_ages_are_elsewhere() {
     let dlq = |visible| queue("final DLQ", &[("ApproximateNumberOfMessages", visible)]);
-    let table = status(vec![source(), dlq("1")]).table();
+    let table = status(vec![source(), dlq("1")]).table(&Layout::Whole);
     assert_eq!(table.lines().last(), Some(UNSEEN));
-    assert!(!status(vec![source(), dlq("0")]).table().contains(UNSEEN));
+    assert!(!status(vec![source(), dlq("0")]).table(&Layout::Whole).contains(UNSEEN));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_person_sees_which_groups_are_blocked_why_and_since_when() {
     let blocked =
         Vec::from_iter(BlockedGroup::of(vec![redeliver_testing::dead_letters::notice("account-7", 1)]));
     let status = Status { blocked, ..status(vec![source()]) };
-    let table = status.table();
+    let table = status.table(&Layout::Whole);
     let of_groups: Vec<_> =
         lines(&table).into_iter().skip_while(|line| !line.starts_with("blocked group")).take(4).collect();
     assert_eq!(
@@ -107,7 +107,7 @@ fn what_is_not_known_is_not_called_zero_and_a_container_is_not_called_nobody() {
         read_by("queue", Readers::NobodySeen { minutes: 15 }),
         queue("final DLQ", &[]),
     ];
-    let lines = lines(&status(queues).table());
+    let lines = lines(&status(queues).table(&Layout::Whole));
     assert_eq!(lines[1], "source prod-source ? ? ? ? -");
     assert_eq!(
         lines[5..],

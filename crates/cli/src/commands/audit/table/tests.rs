@@ -1,3 +1,4 @@
+use jiff::tz::TimeZone;
 use redeliver_dead_letters::Coverage;
 
 use super::*;
@@ -7,13 +8,17 @@ use crate::commands::audit::examples::{
 use redeliver_operator::audit::Tally;
 
 fn printed(report: &AuditReport, colours: bool) -> String {
-    printed_on(report, colours, false)
+    printed_as(report, colours, Layout::Whole)
 }
 
-fn printed_on(report: &AuditReport, colours: bool, on_terminal: bool) -> String {
+fn printed_as(report: &AuditReport, colours: bool, layout: Layout) -> String {
     let mut output = Vec::new();
-    Table { colours, on_terminal }.end(report, &mut output).unwrap();
+    Table { colours, layout }.end(report, &mut output).unwrap();
     String::from_utf8(output).unwrap()
+}
+
+fn terminal(columns: usize) -> Layout {
+    Layout::Fitted { columns, now: context().now, zone: TimeZone::UTC }
 }
 
 #[test]
@@ -23,14 +28,38 @@ fn the_cause_is_whole_in_a_pipe_and_keeps_the_last_error_on_a_terminal() {
         "the warehouse is closed ".repeat(20)
     );
     let report = report(&[record("RETRY_ATTEMPT_EXCEEDED", &details, 1)]);
-    assert!(printed_on(&report, false, false).contains(&format!("\n             {details}\n")));
-    let shown = printed_on(&report, false, true);
-    let line = shown.lines().find(|line| line.contains("last error")).unwrap().trim_start();
-    assert_eq!(
-        line,
-        "Max retry attempts 5 exceeded; last error HttpStatus.500: the warehouse is closed the war… warehouse is closed  order 17"
+    assert!(printed(&report, false).contains(&format!("\n             {details}\n")));
+    for columns in [60, 80, 200] {
+        let shown = printed_as(&report, false, terminal(columns));
+        assert!(shown.lines().all(|line| line.chars().count() <= columns), "{columns}: {shown}");
+        let headline = shown.lines().skip_while(|line| !line.starts_with("Groups")).nth(1).unwrap();
+        assert!(headline.contains("last error HttpStatus.500: the"), "{shown}");
+    }
+}
+
+#[test]
+fn times_are_relative_and_local_on_a_terminal() {
+    let report = report(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "no order", 1), 75_600)]);
+    let shown = printed_as(&report, false, terminal(60));
+    assert!(shown.starts_with("1 dead letter in final-dlq (00:00 UTC)"), "{shown}");
+    let times = "             first 3h ago, Jan 1 21:00 UTC\n             last 3h ago, Jan 1 21:00 UTC\n";
+    assert!(shown.contains(times), "{shown}");
+}
+
+#[test]
+fn error_types_come_by_count() {
+    let record = |code: &str, number| record(code, "x", number);
+    let report = report(&[
+        record("INVALID_MESSAGE_FORMAT", 1),
+        record("NON_RETRYABLE_ERROR", 2),
+        record("NON_RETRYABLE_ERROR", 3),
+    ]);
+    let text = printed(&report, false);
+    let lines: Vec<_> = text.lines().skip_while(|line| *line != "By error type").skip(1).take(2).collect();
+    assert!(
+        lines[0].starts_with("  NON_RETRYABLE_ERROR") && lines[1].starts_with("  INVALID_MESSAGE_FORMAT"),
+        "{text}"
     );
-    assert_eq!(line.chars().count(), DETAILS_MAX);
 }
 
 #[test]
@@ -49,11 +78,13 @@ By error type
   UNANNOTATED                    1 ███████████████
 
 Groups (2)
-      count  group             first             last              error type
-          2  {0}  1970-01-01 00:00  1970-01-01 00:01  RETRY_ATTEMPT_EXCEEDED
-             order 2 failed
+          2  order 2 failed
+             RETRY_ATTEMPT_EXCEEDED, group {0}
+             first 1970-01-01T00:00:00.000Z; last 1970-01-01T00:01:00.000Z
              e.g. 00000000-0000-4000-8000-000000000002
-          1  {1}  1970-01-01 22:13  1970-01-01 22:13  UNANNOTATED
+          1  No error is recorded
+             UNANNOTATED, group {1}
+             first 1970-01-01T22:13:20.000Z; last 1970-01-01T22:13:20.000Z
              e.g. sqs-3
 
 By retries made

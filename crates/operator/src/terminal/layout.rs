@@ -1,0 +1,267 @@
+//! The layout of a report: fitted to a terminal, with local times, or whole and exact for a pipe or a file.
+
+use std::io::{self, IsTerminal as _};
+
+use console::{Term, measure_text_width};
+use jiff::tz::TimeZone;
+use redeliver_core::message::Timestamp;
+use redeliver_core::truncate::shortened;
+use redeliver_dead_letters::groups::written;
+
+use crate::terminal::escape::escaped;
+use crate::terminal::units::{DAY, HOUR, MINUTE, span, table};
+
+/// Columns of a terminal that does not tell its size.
+const COLUMNS: usize = 80;
+/// Columns of a name that is still told from others after its middle was cut.
+const NAME_MIN: usize = 16;
+/// Columns between two cells.
+const GAP: usize = 2;
+
+/// The layout of a report.
+#[derive(Clone, Debug)]
+pub enum Layout {
+    /// Texts are whole and times exact, for a program or a file.
+    Whole,
+    /// Lines have at most so many columns, and times are relative to `now`, for people.
+    Fitted { columns: usize, now: Timestamp, zone: TimeZone },
+}
+
+impl Layout {
+    /// The layout for standard output.
+    pub fn of_stdout(now: Timestamp) -> Self {
+        if !io::stdout().is_terminal() {
+            return Self::Whole;
+        }
+        let columns = Term::stdout().size_checked().map_or(COLUMNS, |(_, columns)| columns.into());
+        Self::Fitted { columns, now, zone: TimeZone::try_system().unwrap_or(TimeZone::UTC) }
+    }
+
+    /// Columns of a line; `None` if there is no limit.
+    pub const fn columns(&self) -> Option<usize> {
+        match self {
+            Self::Whole => None,
+            Self::Fitted { columns, .. } => Some(*columns),
+        }
+    }
+
+    /// A text, escaped, for the rest of a line from this column on. Its middle goes if it is too long.
+    pub fn rest_of_line(&self, from: usize, text: &str) -> String {
+        let text = escaped(text);
+        match self.columns() {
+            None => text,
+            Some(columns) => fit(&text, columns.saturating_sub(from).max(1)),
+        }
+    }
+
+    /// A sentence that is safe to print, with lines that end between words. Later lines are indented.
+    pub fn paragraph(&self, sentence: &str, indent: usize) -> String {
+        let Some(columns) = self.columns() else { return sentence.to_owned() };
+        let words = sentence.trim_start();
+        let mut text = " ".repeat(sentence.len() - words.len());
+        let mut used = text.len();
+        let mut is_first = true;
+        for word in words.split(' ') {
+            let width = measure_text_width(word);
+            if is_first {
+                used += width;
+            } else if used + 1 + width <= columns {
+                text.push(' ');
+                used += 1 + width;
+            } else {
+                text += &format!("\n{:indent$}", "");
+                used = indent + width;
+            }
+            text.push_str(word);
+            is_first = false;
+        }
+        text
+    }
+
+    /// The same with times relative to another moment.
+    #[must_use]
+    pub fn relative_to(&self, moment: Timestamp) -> Self {
+        match self.clone() {
+            Self::Whole => Self::Whole,
+            Self::Fitted { columns, zone, .. } => Self::Fitted { columns, now: moment, zone },
+        }
+    }
+
+    /// A moment with its distance: `3h ago, 14:02 CET` on a terminal, else RFC 3339.
+    pub fn moment(&self, at: Timestamp) -> String {
+        let Self::Fitted { now, .. } = self else { return written(at) };
+        let seconds = (*now - at).num_seconds();
+        let distance = in_its_largest_unit(seconds.unsigned_abs());
+        let distance = if seconds < 0 { format!("in {distance}") } else { format!("{distance} ago") };
+        format!("{distance}, {}", self.clock(at))
+    }
+
+    /// A moment: `14:02 CET` on a terminal, with the date if it is not today's; else RFC 3339.
+    pub fn clock(&self, at: Timestamp) -> String {
+        let Self::Fitted { now, zone, .. } = self else { return written(at) };
+        let local = |moment: Timestamp| {
+            jiff::Timestamp::from_millisecond(moment.timestamp_millis())
+                .map(|moment| moment.to_zoned(zone.clone()))
+        };
+        let (Ok(there), Ok(here)) = (local(at), local(*now)) else { return written(at) };
+        let form = match (there.date() == here.date(), there.year() == here.year()) {
+            (true, _) => "%H:%M %Z",
+            (false, true) => "%b %-d %H:%M %Z",
+            (false, false) => "%Y-%m-%d %H:%M %Z",
+        };
+        there.strftime(form).to_string()
+    }
+
+    /// A table, as [`table`]. On a narrow terminal names lose their middle, and the last columns that find no room go
+    /// to a line below their row.
+    pub fn table(&self, header: &[&str], rows: Vec<Vec<String>>, right: &[usize]) -> String {
+        match self.columns() {
+            None => table(header, rows, right.iter().copied()),
+            Some(columns) => fitted_table(header, rows, right, columns),
+        }
+    }
+}
+
+/// `3h` of three hours and a half.
+fn in_its_largest_unit(seconds: u64) -> String {
+    let unit = [DAY, HOUR, MINUTE].into_iter().find(|unit| seconds >= *unit).unwrap_or(1);
+    span(seconds - seconds % unit)
+}
+
+/// Cuts the middle of a text until it has so many columns, of which a character may take two.
+fn fit(text: &str, columns: usize) -> String {
+    let mut characters = columns;
+    loop {
+        let cut = shortened(text, characters);
+        match measure_text_width(&cut).saturating_sub(columns) {
+            0 => return cut,
+            over => characters = characters.saturating_sub(over.div_ceil(2)),
+        }
+    }
+}
+
+fn fitted_table(header: &[&str], mut rows: Vec<Vec<String>>, right: &[usize], columns: usize) -> String {
+    for cell in rows.iter_mut().flatten() {
+        *cell = escaped(cell);
+    }
+    let mut widths: Vec<_> = header.iter().map(|name| measure_text_width(name)).collect();
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = measure_text_width(cell).max(*width);
+        }
+    }
+    let least = |column: usize| match right.contains(&column) {
+        true => widths[column],
+        false => widths[column].min(NAME_MIN.max(measure_text_width(header[column]))),
+    };
+    let fitting = (1..=header.len())
+        .rev()
+        .find(|kept| (0..*kept).map(|column| least(column) + GAP).sum::<usize>() <= columns);
+    let kept = fitting.unwrap_or(1);
+    let least: Vec<_> = (0..kept).map(least).collect();
+    widths.truncate(kept);
+    while widths.iter().map(|width| width + GAP).sum::<usize>() > columns {
+        let widest =
+            (0..kept).filter(|column| widths[*column] > least[*column]).max_by_key(|column| widths[*column]);
+        let Some(widest) = widest else { break };
+        widths[widest] -= 1;
+    }
+    let mut below = Vec::new();
+    for row in &mut rows {
+        let rest = row.split_off(kept);
+        let named = header[kept..].iter().zip(rest).map(|(name, value)| format!("{name}: {value}"));
+        below.push(named.collect::<Vec<_>>());
+        for (cell, width) in row.iter_mut().zip(&widths) {
+            *cell = fit(cell, *width);
+        }
+    }
+    let text = table(&header[..kept], rows, right.iter().copied().filter(|column| *column < kept));
+    let mut lines = text.lines();
+    let mut fitted: String = lines.next().map(|line| format!("{line}\n")).unwrap_or_default();
+    for (line, below) in lines.zip(below) {
+        fitted += line;
+        fitted.push('\n');
+        fitted += &packed(&below, columns);
+    }
+    fitted
+}
+
+/// The cells that found no room, as many on a line as fit.
+fn packed(cells: &[String], columns: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for cell in cells {
+        let cell = fit(cell, columns.saturating_sub(5).max(1));
+        match lines.last_mut() {
+            Some(line) if measure_text_width(line) + GAP + measure_text_width(&cell) < columns => {
+                *line = format!("{line}, {cell}");
+            }
+            _ => lines.push(format!("    {cell}")),
+        }
+    }
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+    use redeliver_testing::dead_letters::at;
+
+    use super::*;
+
+    /// A terminal in Berlin, a day after 1970 began.
+    pub(crate) fn terminal(columns: usize) -> Layout {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        Layout::Fitted { columns, now: at(86_400), zone }
+    }
+
+    #[test]
+    fn a_moment_is_relative_and_local_on_a_terminal_and_exact_elsewhere() {
+        let layout = terminal(80);
+        for (seconds, shown) in [
+            (86_399, "1s ago, 00:59 CET"),
+            (84_000, "40m ago, 00:20 CET"),
+            (75_000, "3h ago, Jan 1 21:50 CET"),
+            (90_000, "in 1h, 02:00 CET"),
+            (-90_000, "2d ago, 1969-12-31 00:00 CET"),
+        ] {
+            assert_eq!(layout.moment(at(seconds)), shown);
+        }
+        assert_eq!(Layout::Whole.moment(at(0)), "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_paragraph_breaks_between_words_and_a_pipe_gets_one_line() {
+        let sentence = "the quick brown fox jumps";
+        assert_eq!(terminal(12).paragraph(sentence, 2), "the quick\n  brown fox\n  jumps");
+        assert_eq!(Layout::Whole.paragraph(sentence, 2), sentence);
+    }
+
+    #[test]
+    fn a_table_cuts_names_and_moves_its_last_columns_below() {
+        let header = ["", "queue", "visible", "redrive after"];
+        let row = ["source", "a-very-long-prefix-in-production-source", "12,345", "1 receive → prod-dlq"];
+        let rows = vec![row.map(str::to_owned).to_vec()];
+        let whole = Layout::Whole.table(&header, rows.clone(), &[2]);
+        assert_eq!(terminal(100).table(&header, rows.clone(), &[2]), whole);
+        let narrow = terminal(40).table(&header, rows, &[2]);
+        let lines: Vec<_> = narrow.lines().map(str::trim).collect();
+        assert_eq!(
+            lines[1..],
+            ["source  a-very-long-pr…source   12,345", "redrive after: 1 receive → prod-dlq"]
+        );
+    }
+
+    proptest! {
+        /// A line that wraps by itself breaks the columns of all others.
+        #[test]
+        fn no_line_of_a_table_is_wider_than_the_terminal(
+            columns in 20_usize..200,
+            rows in prop::collection::vec(prop::collection::vec("[a-zä長\u{1b} -]{0,60}", 4), 0..5),
+        ) {
+            let table = terminal(columns).table(&["queue", "by", "state", "reason"], rows, &[]);
+            for line in table.lines() {
+                prop_assert!(measure_text_width(line) <= columns, "{line}");
+            }
+        }
+    }
+}
