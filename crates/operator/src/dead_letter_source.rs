@@ -87,6 +87,18 @@ impl DeadLetterSource {
         self.file.as_deref().and_then(ArchiveUri::of).transpose()
     }
 
+    /// The options that name it, as words of a command line; `None` of standard input, which is read once.
+    pub fn words(&self) -> Option<Vec<String>> {
+        match self.file.as_deref() {
+            None => Some(self.queue.words()),
+            Some(file) if is_standard_input(file) => None,
+            Some(file) => {
+                let file = file.to_str()?.to_owned();
+                Some([file].into_iter().chain(self.queue.connection.words()).collect())
+            }
+        }
+    }
+
     /// The file, if it can be read again: it has a journal of its own.
     pub fn regular_file(&self) -> Option<&Path> {
         self.file.as_deref().filter(|file| !is_standard_input(file) && file.is_file())

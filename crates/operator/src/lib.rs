@@ -23,6 +23,7 @@ pub mod http_server;
 pub mod log_lines;
 pub mod markup;
 pub mod message_file;
+pub mod next_command;
 pub mod own_function;
 pub mod pause;
 pub mod permissions;

@@ -20,6 +20,11 @@ impl ApplyArgs {
         self.apply
     }
 
+    /// True with `--dry-run`: the plan itself is wanted.
+    pub(crate) const fn is_dry_run(self) -> bool {
+        self.dry_run
+    }
+
     /// The verb for a plan that is applied, or for one that is only shown.
     pub(crate) const fn verb(self, does: &'static str, would: &'static str) -> &'static str {
         if self.apply { does } else { would }

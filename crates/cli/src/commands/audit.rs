@@ -19,11 +19,13 @@ use redeliver_core::ports::Clock as _;
 pub use arguments::{Arguments, Format};
 pub(crate) use table::groups_for_people;
 
+use redeliver_dead_letters::groups::{Group, OTHER};
 use redeliver_dead_letters::{KnownCauses, Pick};
+use redeliver_operator::audit::{AuditReport, AuditRequest, Audited, Json, JsonLines, Progress, View};
 #[cfg(test)]
-use redeliver_operator::audit::{AuditReport, Context, Tally};
-use redeliver_operator::audit::{AuditRequest, Audited, Json, JsonLines, Progress, View};
+use redeliver_operator::audit::{Context, Tally};
 use redeliver_operator::dead_letter::Showing;
+use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::sentences::{
     causes_beyond_the_table, not_judged_in_words, still_hidden as still_hidden_in_words,
 };
@@ -55,7 +57,29 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(sentence) = still_hidden_in_words(*still_hidden) {
         stderr::warning(sentence);
     }
+    let is_for_people = arguments.is_table_on_stdout() && arguments.known_causes.is_none();
+    if let Some(command) = next_command(arguments, report).filter(|_| is_for_people && !output_closed) {
+        stderr::next(&command, "operate/audit");
+    }
     Ok(exit_code(&audited))
+}
+
+/// The command that shows the newest message of the largest group, or sends back what was selected.
+fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<NextCommand> {
+    let Group { fingerprint, example, .. } =
+        report.groups.first().filter(|group| group.fingerprint != OTHER)?;
+    let words = arguments.source.words().filter(|_| arguments.period.is_default())?;
+    let selected = match (&arguments.show, &arguments.selection.group) {
+        (Some(id), _) => Some(("ids", id)),
+        (None, Some(_)) => Some(("group", fingerprint)),
+        (None, None) => None,
+    };
+    match selected {
+        None => Some(NextCommand::new("audit").with(words).option("show", example)),
+        // Where a file's messages are to go is not known.
+        Some(_) if arguments.source.file.is_some() => None,
+        Some((name, value)) => Some(NextCommand::new("redrive").with(words).option(name, value)),
+    }
 }
 
 /// The most urgent of what is true.

@@ -3,7 +3,9 @@
 mod arguments;
 
 use indicatif::ProgressBar;
-use redeliver_operator::fleet::{html, look, table};
+use redeliver_operator::fleet::{Dlq, Fleet, html, look, table};
+use redeliver_operator::next_command::NextCommand;
+use redeliver_operator::queues::Connection;
 use redeliver_operator::terminal::output::document;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{ExitCode, Failure};
@@ -28,5 +30,17 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for problem in fleet.problems_in_short() {
         stderr::error(problem);
     }
+    let is_for_people = arguments.format == Format::Table && arguments.output.file().is_none();
+    if let Some(command) = next_command(arguments, &fleet).filter(|_| is_for_people) {
+        stderr::next(&command, "operate/audit");
+    }
     Ok(fleet.exit_code())
+}
+
+/// The audit of the first DLQ with messages.
+fn next_command(arguments: &Arguments, fleet: &Fleet) -> Option<NextCommand> {
+    let Dlq { name, account, region, .. } = fleet.dlqs.iter().find(|dlq| dlq.counts.visible > Some(0))?;
+    let profile = fleet.seen_in(Some(account), region).find_map(|region| region.profile.clone());
+    let connection = Connection::at(profile, Some(region.clone()), arguments.endpoint_url.clone());
+    Some(NextCommand::new("audit").option("queue", name).with(connection.words()))
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::preflight::look;
 use redeliver_operator::queues::Connection;
 use redeliver_operator::terminal::output::Printing;
@@ -36,7 +37,7 @@ Exit codes:
   3  something may be resumed, a mapping is wrong, a name is taken, or concurrency is too low
   4  something could not be read; the rest is shown")]
 pub struct Arguments {
-    /// The stack that will be deployed
+    /// The stack that will be deployed [env: REDELIVER_STACK]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     stack: String,
     /// The CloudFormation template that will be deployed, in JSON
@@ -55,6 +56,14 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.printing.print("preflight", &found, || found.lines())?;
     for problem in &found.problems {
         stderr::warning(problem);
+    }
+    if arguments.printing.is_for_people() {
+        let is_paused = found.paused.iter().flatten().next().is_some();
+        // What is paused is resumed first; else the deployment is next, and then its status.
+        let (command, page) =
+            if is_paused { ("resume", "operate/pause") } else { ("status", "operate/status") };
+        let next = NextCommand::new(command).option("stack", &arguments.stack);
+        stderr::next(&next.with(arguments.connection.words()), page);
     }
     Ok(found.exit_code())
 }

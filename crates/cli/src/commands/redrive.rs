@@ -13,6 +13,7 @@ pub use arguments::Arguments;
 
 use indicatif::ProgressBar;
 use redeliver_dead_letters::redrive::{Early, Ending, Progress};
+use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::queues::account;
 use redeliver_operator::redrive::{RedriveToFile, RedriveToQueue, Redriven, TO_THEIR_OWN, describe_wait};
 use redeliver_operator::sentences::still_hidden;
@@ -122,8 +123,30 @@ fn print(arguments: &Arguments, Redriven { report, missing, .. }: &Redriven) -> 
     if let Some(sentence) = report_text::sentence(ending, way, report) {
         stderr::warning(sentence);
     }
+    if let Some(command) = next_command(arguments, ending, report.planned > 0) {
+        stderr::next(&command, "operate/redrive");
+    }
     Ok(match ending {
         Ending::Done if !missing.is_empty() => ExitCode::NotThere,
         ending => ending.exit_code(),
     })
+}
+
+/// The same command with `--apply`, or again if it can finish; else the one that shows what has come of it.
+fn next_command(arguments: &Arguments, ending: Ending, is_something_planned: bool) -> Option<NextCommand> {
+    let again = || NextCommand::again(std::env::args_os());
+    let source = &arguments.from;
+    if !arguments.printing.is_for_people() && arguments.from.file.is_none() {
+        return None;
+    }
+    if !arguments.apply.is_wanted() {
+        let is_asked_for = is_something_planned && !arguments.apply.is_dry_run();
+        return again().filter(|_| is_asked_for).map(|command| command.flag("apply"));
+    }
+    match ending {
+        Ending::Interrupted | Ending::Failed | Ending::NotSeen | Ending::NotDeleted => again(),
+        Ending::Left | Ending::Stopped => Some(NextCommand::new("audit").with(source.words()?)),
+        Ending::Done if source.file.is_some() => None,
+        Ending::Done => Some(NextCommand::new("status").with(source.queue.deployment_words()?)),
+    }
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
+use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::queues::{Connection, Queues};
 use redeliver_operator::status::{Status, look_at};
 use redeliver_operator::terminal::output::Printing;
@@ -64,5 +65,26 @@ fn print(arguments: &Arguments, status: &Status) -> Result<ExitCode, Failure> {
     for problem in &status.problems {
         stderr::error(problem);
     }
+    if let Some((command, page)) =
+        next_command(arguments, status).filter(|_| arguments.printing.is_for_people())
+    {
+        stderr::next(&command, page);
+    }
     Ok(if status.problems.is_empty() { ExitCode::Done } else { ExitCode::Incomplete })
+}
+
+/// The command that looks into the worst of it, and its page.
+fn next_command(arguments: &Arguments, status: &Status) -> Option<(NextCommand, &'static str)> {
+    let (command, page) = match status.blocked.is_empty() {
+        false => ("unblock", "operate/unblock"),
+        true => ("audit", "operate/audit"),
+    };
+    let queue = status.dead_letters();
+    let of_deployment = arguments.queues.deployment_words();
+    let words = match (of_deployment.is_empty(), queue) {
+        (false, queue) if queue.is_some() || !status.blocked.is_empty() => of_deployment,
+        (true, Some(dlq)) => vec!["--queue".to_owned(), dlq.arn.clone()],
+        _ => return None,
+    };
+    Some((NextCommand::new(command).with(words).with(arguments.connection.words()), page))
 }

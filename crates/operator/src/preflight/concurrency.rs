@@ -86,7 +86,7 @@ impl Concurrency {
                  its target: what is more is throttled, which costs messages their redrives, and reservations fail. Ask \
                  for the quota \"Concurrent executions\" of {}: aws service-quotas request-service-quota-increase \
                  --service-code lambda --quota-code L-B99A9384 --desired-value {ask_for} --region {region}; or lower \
-                 maxConcurrency and innerConcurrency (docs/deploy/concurrency.md)",
+                 maxConcurrency and innerConcurrency",
                 grouped(quota),
                 grouped(wanted),
                 grouped(ask_for)
@@ -155,7 +155,7 @@ mod tests {
              target: what is more is throttled, which costs messages their redrives, and reservations fail. Ask for the \
              quota \"Concurrent executions\" of 1,000: aws service-quotas request-service-quota-increase --service-code \
              lambda --quota-code L-B99A9384 --desired-value 1000 --region eu-central-1; or lower maxConcurrency and \
-             innerConcurrency (docs/deploy/concurrency.md)"
+             innerConcurrency"
         );
         let large = Concurrency::new(1500, 1000, "us-east-1").advice.unwrap();
         assert!(large.contains("--desired-value 1500 --region us-east-1"), "{large}");

@@ -20,6 +20,7 @@ use super::queue_args::OneQueue;
 use super::request_log::Requests;
 use super::{QueueAddress, is_on_this_machine, profile};
 use crate::Failure;
+use crate::next_command::option_words;
 
 /// The options that choose the AWS account, region and endpoint.
 #[derive(Clone, Debug, Default, Args)]
@@ -76,6 +77,18 @@ impl DeadLetterQueue {
         Ok(queue)
     }
 
+    /// The options that were given, as words of a command line.
+    pub fn words(&self) -> Vec<String> {
+        let force = self.force.then(|| "--force".to_owned());
+        self.which.words().into_iter().chain(force).chain(self.connection.words()).collect()
+    }
+
+    /// The options that name the queue's deployment and account, for a command about it; `None` if a queue is named.
+    pub fn deployment_words(&self) -> Option<Vec<String>> {
+        let words = self.which.words();
+        self.is_of_deployment().then(|| words.into_iter().chain(self.connection.words()).collect())
+    }
+
     /// True if a deployment names the DLQ, so that its messages are those of the deployment's loop.
     pub fn is_of_deployment(&self) -> bool {
         self.which.name().is_some()
@@ -103,6 +116,11 @@ impl Connection {
         let Self { profile, region, endpoint_url, credentials: _ } = self;
         let options = [("profile", profile), ("region", region), ("endpoint-url", endpoint_url)];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
+    }
+
+    /// The options that were given, as words of a command line.
+    pub fn words(&self) -> Vec<String> {
+        option_words(self.given())
     }
 
     /// The profile, if it was given.

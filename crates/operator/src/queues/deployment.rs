@@ -16,7 +16,7 @@ use crate::terminal::stderr;
 /// The options that name a deployment.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Deployment {
-    /// The name of the redeliver stack
+    /// The name of the redeliver stack [env: REDELIVER_STACK]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["prefix", "stage"])]
     stack: Option<String>,
     /// The deployment's prefix, also of a construct in your own app [default: redeliver]
@@ -46,6 +46,12 @@ impl Deployment {
     /// The stack's name, or what the names of the queues begin with; `None` if queues are named.
     pub(super) fn name(&self) -> Option<String> {
         self.stack.clone().or_else(|| self.names_begin_with())
+    }
+
+    /// The options that were given, with their names.
+    pub(super) fn given(&self) -> Vec<(&'static str, &str)> {
+        let options = [("stack", &self.stack), ("prefix", &self.prefix), ("stage", &self.stage)];
+        options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
 
     pub(super) const fn is_by_stack(&self) -> bool {

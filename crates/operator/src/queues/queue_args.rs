@@ -6,6 +6,7 @@ use redeliver_core::strategy::Role;
 
 use super::deployment::Deployment;
 use super::{Connection, KnownQueue, QueueAddress};
+use crate::next_command::option_words;
 use crate::{Failure, UsageError};
 
 /// One queue.
@@ -64,6 +65,12 @@ impl OneQueue {
         Self { queue, deployment: Deployment::of_names(prefix, stage) }
     }
 
+    /// The options that were given, as words of a command line.
+    pub fn words(&self) -> Vec<String> {
+        let queue = self.queue.iter().flat_map(|queue| ["--queue".to_owned(), queue.to_string()]);
+        queue.chain(option_words(self.deployment.given())).collect()
+    }
+
     /// The deployment's queues, or this one after others.
     pub fn with(&self, others: impl IntoIterator<Item = QueueAddress>) -> Queues {
         let queues = match &self.queue {
@@ -104,6 +111,11 @@ impl Queues {
     /// A deployment's name; `None` if queues are named.
     pub fn name(&self) -> Option<String> {
         self.deployment.name()
+    }
+
+    /// The options that name the deployment, as words of a command line; none if queues are named.
+    pub fn deployment_words(&self) -> Vec<String> {
+        option_words(self.deployment.given())
     }
 
     /// True if a stack's outputs name the queues.

@@ -113,16 +113,22 @@ impl Status {
         let blocked = (!self.blocked.is_empty()).then(|| {
             format!("\n{}\n{}\n", blocked_table(&self.blocked, layout), layout.paragraph(UNBLOCK, 0))
         });
-        let unseen = self.has_dead_letters().then(|| format!("\n{}\n", layout.paragraph(UNSEEN, 0)));
+        let unseen = self.dead_letters().map(|_| format!("\n{}\n", layout.paragraph(UNSEEN, 0)));
         [target, Some(self.queue_table(layout)), blocked, mappings, others, unseen]
             .into_iter()
             .flatten()
             .collect()
     }
 
-    fn has_dead_letters(&self) -> bool {
-        let mut dlqs = self.queues.iter().filter(|queue| queue.role == Role::FinalDlq.in_words());
-        dlqs.any(|queue| queue.counts.has_messages())
+    /// The DLQ with messages for people: the final DLQ, or of queues that were named one to which another moves messages.
+    pub fn dead_letters(&self) -> Option<&QueueStatus> {
+        let targets: Vec<_> =
+            self.queues.iter().filter_map(|queue| Some(&queue.redrive.as_ref()?.target)).collect();
+        let is_dlq = |queue: &&QueueStatus| match queue.role {
+            NAMED => targets.contains(&&queue.name),
+            role => role == Role::FinalDlq.in_words(),
+        };
+        self.queues.iter().filter(is_dlq).find(|queue| queue.counts.has_messages())
     }
 
     fn queue_table(&self, layout: &Layout) -> String {

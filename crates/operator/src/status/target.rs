@@ -122,9 +122,7 @@ impl Target {
                     format!("since about {} UTC ({})", since.format("%Y-%m-%d %H:%M"), about(*seconds))
                 };
                 let last_sign = last_sign.format("%H:%M");
-                format!(
-                    "down {since}, last sign about {last_sign}. Its messages are held: see docs/outages.md"
-                )
+                format!("down {since}, last sign about {last_sign}. Its messages are held")
             }
             Self::NoOutageSeen => {
                 format!("no outage seen in the last {} minutes", QUIET.num_minutes())

@@ -84,7 +84,7 @@ async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
         lines.next(),
         Some(
             "Target: down since about 2026-11-23 00:00 UTC (22m 10s), last sign about 00:15. \
-             Its messages are held: see docs/outages.md"
+             Its messages are held"
         )
     );
     assert_eq!(lines.next(), Some(""));

@@ -51,6 +51,11 @@ impl Printing {
         Self { format: self.format, output: Output::default() }
     }
 
+    /// True if the report is printed for people on standard output.
+    pub fn is_for_people(&self) -> bool {
+        self.format == Format::Table && self.file().is_none()
+    }
+
     /// See [`Output::layout`].
     pub fn layout(&self, now: Timestamp) -> Layout {
         self.output.layout(now)

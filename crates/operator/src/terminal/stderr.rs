@@ -10,11 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, ColorChoice};
-use console::style;
+use console::{Term, style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, WeakProgressBar};
 use redeliver_aws::stderr;
 use redeliver_core::lock;
 
+use crate::next_command::{NextCommand, docs_url};
 use crate::terminal::escape::escaped_lines;
 
 const QUIET: u8 = 0;
@@ -106,6 +107,17 @@ pub fn warning(what: impl Display) {
 pub fn remark(what: impl Display) {
     if LEVEL.load(Ordering::Relaxed) >= NORMAL {
         line(one_entry(what));
+    }
+}
+
+/// Prints the command to copy next, and the page of the docs that explains it.
+pub fn next(command: &NextCommand, page: &str) {
+    const NEXT: &str = "next: ";
+    if command.is_printable() && LEVEL.load(Ordering::Relaxed) >= NORMAL {
+        let columns = io::stderr().is_terminal().then(|| Term::stderr().size().1.into());
+        let words = style(NEXT).for_stderr().bold();
+        line(format_args!("{words}{}", command.lines(columns, NEXT.len())));
+        docs_url(page).iter().for_each(|url| remark(format_args!("docs: {url}")));
     }
 }
 

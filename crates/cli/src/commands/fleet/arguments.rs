@@ -52,7 +52,7 @@ pub struct Arguments {
     regions: Vec<String>,
     /// An endpoint other than AWS, such as an emulator's; by default `AWS_ENDPOINT_URL`
     #[arg(long, value_name = "URL")]
-    endpoint_url: Option<String>,
+    pub(super) endpoint_url: Option<String>,
     /// The output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(super) format: Format,

@@ -1,0 +1,160 @@
+//! The command to copy next, with its names filled in, and the page of the docs that explains it.
+
+use std::ffi::OsString;
+use std::fmt;
+
+use crate::terminal::escape::escaped;
+use crate::terminal::shell::quoted;
+
+/// The address of the docs, set when the program is built; without it no page is named, since the folder `docs` is not
+/// where the program is installed.
+const DOCS_URL: Option<&str> = option_env!("REDELIVER_DOCS_URL");
+
+/// A command line to copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextCommand {
+    words: Vec<String>,
+}
+
+impl NextCommand {
+    /// A command of `redeliver`.
+    #[must_use]
+    pub fn new(command: &str) -> Self {
+        Self { words: vec!["redeliver".to_owned(), command.to_owned()] }
+    }
+
+    /// The command line of this process; `None` if an argument is not text.
+    pub fn again(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let given = arguments.into_iter().skip(1).map(|word| word.into_string().ok());
+        let mut words = vec!["redeliver".to_owned()];
+        words.extend(given.collect::<Option<Vec<_>>>()?);
+        Some(Self { words })
+    }
+
+    /// With the words of a source or a connection.
+    #[must_use]
+    pub fn with(mut self, words: impl IntoIterator<Item = String>) -> Self {
+        self.words.extend(words);
+        self
+    }
+
+    /// With an option and its value.
+    #[must_use]
+    pub fn option(self, name: &str, value: &str) -> Self {
+        self.with([format!("--{name}"), value.to_owned()])
+    }
+
+    /// With an option that has no value.
+    #[must_use]
+    pub fn flag(self, name: &str) -> Self {
+        self.with([format!("--{name}")])
+    }
+
+    /// True if what one sees is what one copies.
+    #[must_use]
+    pub fn is_printable(&self) -> bool {
+        self.words.iter().all(|word| escaped(word) == *word)
+    }
+
+    /// Its lines: several, joined for the shell, if it is wider than the terminal.
+    #[must_use]
+    pub fn lines(&self, columns: Option<usize>, indent: usize) -> String {
+        let line = self.to_string();
+        let Some(columns) = columns.filter(|columns| indent + line.chars().count() > *columns) else {
+            return line;
+        };
+        let (mut text, mut used) = (String::new(), indent);
+        for (index, part) in self.parts().into_iter().enumerate() {
+            let width = part.chars().count();
+            // Two columns for ` \`.
+            if index > 0 && used + 1 + width + 2 > columns {
+                text += &format!(" \\\n{:indent$}  {part}", "");
+                used = indent + 2 + width;
+                continue;
+            }
+            if index > 0 {
+                text.push(' ');
+                used += 1;
+            }
+            text += &part;
+            used += width;
+        }
+        text
+    }
+
+    /// The command, then each option with its value.
+    fn parts(&self) -> Vec<String> {
+        let mut parts: Vec<String> = Vec::new();
+        for word in self.words.iter().map(|word| quoted(word)) {
+            match parts.last_mut() {
+                Some(part) if !word.starts_with("--") => {
+                    part.push(' ');
+                    part.push_str(&word);
+                }
+                _ => parts.push(word),
+            }
+        }
+        parts
+    }
+}
+
+impl fmt::Display for NextCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.parts().join(" "))
+    }
+}
+
+/// The words of options with their values.
+pub fn option_words<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    options.into_iter().flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]).collect()
+}
+
+/// The address of a page of the docs, such as `operate/audit`.
+#[must_use]
+pub fn docs_url(page: &str) -> Option<String> {
+    page_at(DOCS_URL, page)
+}
+
+fn page_at(site: Option<&str>, page: &str) -> Option<String> {
+    let site = site.filter(|site| !site.is_empty())?;
+    Some(format!("{}/{page}.html", site.trim_end_matches('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_quoted_for_the_shell_and_broken_before_an_option() {
+        let command =
+            NextCommand::new("redrive").option("queue", "orders dlq").flag("plain").option("group", "1");
+        assert_eq!(command.to_string(), "redeliver redrive --queue 'orders dlq' --plain --group 1");
+        assert_eq!(command.lines(Some(80), 6), command.to_string());
+        let narrow = command.lines(Some(45), 6);
+        assert_eq!(
+            narrow,
+            "redeliver redrive \\\n        --queue 'orders dlq' --plain \\\n        --group 1"
+        );
+        assert!(narrow.lines().skip(1).all(|line| line.chars().count() <= 45), "{narrow}");
+    }
+
+    #[test]
+    fn the_same_command_again_has_all_its_words() {
+        let words = ["/usr/bin/redeliver", "redrive", "--where", ".a == 'b'"].map(OsString::from);
+        let again = NextCommand::again(words).unwrap().flag("apply");
+        assert_eq!(again.to_string(), r#"redeliver redrive --where '.a == '\''b'\''' --apply"#);
+    }
+
+    #[test]
+    fn what_moves_a_cursor_is_not_for_copying() {
+        assert!(NextCommand::new("audit").option("show", "1").is_printable());
+        assert!(!NextCommand::new("audit").option("show", "1\u{202e}").is_printable());
+    }
+
+    #[test]
+    fn a_page_is_named_only_if_the_program_knows_the_site() {
+        assert_eq!(page_at(None, "operate/audit"), None);
+        let page = page_at(Some("https://example.org/redeliver/"), "operate/audit");
+        assert_eq!(page.as_deref(), Some("https://example.org/redeliver/operate/audit.html"));
+    }
+}
