@@ -4,9 +4,12 @@
 mod commands;
 mod version;
 
+use std::ffi::OsString;
 use std::process;
 
-use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use redeliver_aws::settings::Variables;
 use redeliver_operator::terminal::escape;
 use redeliver_operator::terminal::stderr::{self, StderrArgs, colors_of};
 use redeliver_operator::{ExitCode, Failure, exit_code_of};
@@ -56,7 +59,9 @@ fn main() -> process::ExitCode {
     let command = Arguments::command()
         .mut_subcommands(|command| command.mut_args(negative_numbers))
         .color(colors_of(std::env::args_os()));
-    let parsed = command.try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    let stack = Variables::of_environment().optional(STACK);
+    let parsed = matches_of(&command, std::env::args_os().collect(), stack)
+        .and_then(|matches| Arguments::from_arg_matches(&matches));
     let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
@@ -68,6 +73,28 @@ fn main() -> process::ExitCode {
         code
     });
     ended.into()
+}
+
+/// Names the stack of commands whose arguments name no queue.
+const STACK: &str = "REDELIVER_STACK";
+
+/// Parses the command line; if it lacks what it is about, once more with the stack of [`STACK`].
+fn matches_of(
+    command: &clap::Command,
+    arguments: Vec<OsString>,
+    stack: Option<String>,
+) -> Result<ArgMatches, clap::Error> {
+    let parsed = command.clone().try_get_matches_from(&arguments);
+    let lacks_one = |error: &clap::Error| error.kind() == ErrorKind::MissingRequiredArgument;
+    let (Some(stack), true) = (stack, parsed.as_ref().err().is_some_and(lacks_one)) else { return parsed };
+    let named = arguments.iter().enumerate().skip(1).find_map(|(at, word)| {
+        let subcommand = command.find_subcommand(word)?;
+        subcommand.get_arguments().any(|argument| argument.get_long() == Some("stack")).then_some(at)
+    });
+    let Some(at) = named else { return parsed };
+    let mut with_stack = arguments;
+    with_stack.splice(at + 1..=at, [OsString::from("--stack"), stack.into()]);
+    command.clone().try_get_matches_from(with_stack)
 }
 
 /// Prints help, the version or an error in usage. The command line may have been pasted from anywhere.
@@ -117,6 +144,28 @@ fn block_on(command: impl Future<Output = Result<ExitCode, Failure>>) -> Result<
     // A page that still computes, or a name that is still being looked up, must not hold the process.
     runtime.shutdown_background();
     done
+}
+
+#[cfg(test)]
+#[test]
+fn the_stack_of_the_environment_is_used_if_no_queue_is_named() {
+    let stack_of = |words: &[&str], stack: Option<&str>| {
+        let words = ["redeliver"].iter().chain(words).map(OsString::from).collect();
+        let matches = matches_of(&Arguments::command(), words, stack.map(str::to_owned)).ok()?;
+        let (_, matches) = matches.subcommand()?;
+        Some(matches.get_one::<String>("stack").cloned())
+    };
+    let prod = Some("prod");
+    for command in ["audit", "status", "preflight", "-q redrive --max 1", "--color never pause"] {
+        let words: Vec<_> = command.split(' ').collect();
+        assert_eq!(stack_of(&words, prod), Some(Some("prod".to_owned())), "{command}");
+        assert_eq!(stack_of(&words, None), None, "{command}");
+    }
+    assert_eq!(stack_of(&["audit", "--stack", "test"], prod), Some(Some("test".to_owned())));
+    for named in [&["audit", "--queue", "dlq"][..], &["audit", "dead.jsonl"], &["status", "--stage", "test"]]
+    {
+        assert_eq!(stack_of(named, prod), Some(None), "{named:?}");
+    }
 }
 
 /// A page's filter may go on for hours.

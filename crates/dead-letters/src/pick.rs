@@ -7,6 +7,11 @@ use serde::Serialize;
 
 use crate::{DeadLetterRecord, Filter, FilterError};
 
+/// Characters of the shortest beginning that names a message.
+const BEGINNING_MIN: usize = 8;
+/// Ids that are listed if several begin alike.
+const LISTED_MAX: usize = 10;
+
 /// Selects dead letters; without any condition, all.
 #[derive(Debug, Default)]
 pub struct Pick {
@@ -16,6 +21,8 @@ pub struct Pick {
     pub ids: BTreeSet<String>,
     /// Only those that the filter picks.
     pub filter: Option<Filter>,
+    /// True if an id may be the beginning of one.
+    by_beginning: bool,
     /// Only the messages of this set, by SQS's ids in this queue: copies of them are others.
     set: Option<BTreeSet<String>>,
     found: Found,
@@ -56,6 +63,8 @@ impl NotJudged {
 struct Found {
     group: Cell<bool>,
     ids: RefCell<BTreeSet<String>>,
+    /// The whole ids of messages whose id only begins with what was named.
+    by_beginning: RefCell<BTreeSet<String>>,
     /// True if the filter has judged a message.
     is_judged: Cell<bool>,
     /// The messages that the filter failed on.
@@ -75,10 +84,10 @@ impl Pick {
         Self { filter: Some(filter), ..Self::default() }
     }
 
-    /// One message, and its copies.
+    /// One message, and its copies: by its id, or by the first eight characters or more.
     #[must_use]
     pub fn one(id: &str) -> Self {
-        Self { ids: [id.to_owned()].into(), ..Self::default() }
+        Self { ids: [id.to_owned()].into(), by_beginning: id.len() >= BEGINNING_MIN, ..Self::default() }
     }
 
     /// A fixed set, by SQS's ids in this queue: what has been shown, and nothing that came since.
@@ -114,7 +123,15 @@ impl Pick {
     /// or none are.
     pub fn observe(&self, record: &DeadLetterRecord) -> bool {
         let ids: Vec<_> = self.ids.iter().filter(|id| is_meant(record, id)).cloned().collect();
-        let by_id = self.ids.is_empty() || !ids.is_empty();
+        let begins = self.by_beginning && ids.is_empty() && self.ids.iter().any(|id| begins(record, id));
+        if begins {
+            let mut found = self.found.by_beginning.borrow_mut();
+            // One more than are listed, so that a second one is known.
+            if found.len() <= LISTED_MAX {
+                found.insert(record.message_id().to_owned());
+            }
+        }
+        let by_id = self.ids.is_empty() || !ids.is_empty() || begins;
         self.found.ids.borrow_mut().extend(ids);
         let by_group = self.group.as_ref().is_none_or(|group| *group == record.fingerprint);
         self.found.group.set(self.found.group.get() || by_group);
@@ -139,11 +156,33 @@ impl Pick {
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let seen = self.found.ids.borrow();
-        let ids = self.ids.iter().filter(|id| !seen.contains(*id));
+        let is_begun = !self.found.by_beginning.borrow().is_empty();
+        let ids = self.ids.iter().filter(|id| !seen.contains(*id) && !is_begun);
         let group = self.group.iter().filter(|_| !self.found.group.get());
         let group = group.map(|group| format!("no message of the group {group} was found"));
         group.chain(ids.map(|id| format!("no message with the id {id} was found"))).collect()
     }
+}
+
+impl Pick {
+    /// A sentence that lists the messages whose ids begin with what was named, if they are several.
+    #[must_use]
+    pub fn ambiguous(&self) -> Option<String> {
+        let (id, found) = (self.ids.first()?, self.found.by_beginning.borrow());
+        if found.len() < 2 || !self.found.ids.borrow().is_empty() {
+            return None;
+        }
+        let listed: Vec<_> = found.iter().take(LISTED_MAX).map(String::as_str).collect();
+        let more = if found.len() > LISTED_MAX { " and more" } else { "" };
+        Some(format!("several ids begin with {id}: {}{more}; name one of them", listed.join(", ")))
+    }
+}
+
+/// True if this message's id, or SQS's, begins with these characters.
+fn begins(record: &DeadLetterRecord, beginning: &str) -> bool {
+    let begins =
+        |id: &str| id.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning));
+    begins(record.message_id()) || begins(&record.message.sqs_message_id)
 }
 
 /// True if an id names this message: its own id, SQS's, or SQS's on the source queue, which is in the logs.
@@ -171,6 +210,33 @@ mod tests {
             assert!(is_meant(&record, id), "{id}");
         }
         assert!(!is_meant(&record, "sqs-8") && !is_meant(&record, ""));
+    }
+
+    #[test]
+    fn the_first_eight_characters_of_an_id_name_one_message_or_list_several() {
+        let of = |first: u32| {
+            let body = format!(
+                r#"{{"metadata":{{"message_id":"0191f3a{first}-7b1c-7d3e-8f00-0123456789ab"}},"data":{{}}}}"#
+            );
+            DeadLetterRecord::new(annotated(&body, "NON_RETRYABLE_ERROR", "x", first))
+        };
+        let pick = Pick::one("0191F3A2");
+        assert_eq!(pick.picks(&of(2)).unwrap(), Choice::Picked);
+        assert_eq!(pick.picks(&of(3)).unwrap(), Choice::NotPicked);
+        assert_eq!((pick.missing(), pick.ambiguous()), (Vec::new(), None));
+        let too_short = Pick::one("0191f3a");
+        assert_eq!(too_short.picks(&of(2)).unwrap(), Choice::NotPicked);
+        assert_eq!(too_short.missing(), ["no message with the id 0191f3a was found"]);
+        let pick = Pick::one("00000000");
+        for number in [1, 2] {
+            let record = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", number));
+            assert_eq!(pick.picks(&record).unwrap(), Choice::Picked);
+        }
+        assert_eq!(
+            pick.ambiguous().unwrap(),
+            "several ids begin with 00000000: 00000000-0000-4000-8000-000000000001, \
+             00000000-0000-4000-8000-000000000002; name one of them"
+        );
     }
 
     #[test]

@@ -24,10 +24,15 @@ pub fn invalid_among(by_code: &BTreeMap<String, u64>) -> u64 {
     INVALID.iter().filter_map(|code| by_code.get(*code)).sum()
 }
 
+/// Says how many of all messages were seen.
+pub fn seen_of_all(coverage: &Coverage) -> String {
+    format!("{} of about {} messages were seen", grouped(coverage.seen), grouped(coverage.approximate))
+}
+
 /// Says which messages were not seen, and what to do about it.
 pub fn incompleteness(coverage: &Coverage) -> String {
     let Coverage { seen, approximate, unreadable, reappeared, full_groups, .. } = coverage;
-    let seen_of = format!("{} of about {} messages were seen", grouped(*seen), grouped(*approximate));
+    let seen_of = seen_of_all(coverage);
     let unreadable_too = match unreadable {
         0 => String::new(),
         _ => format!(

@@ -48,7 +48,7 @@ impl<'a> Variables<'a> {
     }
 
     /// The value, if it is set and not empty.
-    pub(crate) fn optional(&self, name: &str) -> Option<String> {
+    pub fn optional(&self, name: &str) -> Option<String> {
         (self.0)(name).filter(|value| !value.is_empty())
     }
 }

@@ -89,12 +89,13 @@ fn exit_code(audited: &Audited) -> ExitCode {
     if audited.has_new_causes {
         return ExitCode::NewCause;
     }
+    // The next run says the rest again.
+    if report.interrupted {
+        return ExitCode::Interrupted;
+    }
     // Whatever else is true: these are lost unless somebody acts.
     if report.age.deleted_soon > 0 {
         return ExitCode::DeletedSoon;
-    }
-    if report.interrupted {
-        return ExitCode::Interrupted;
     }
     let has_ended_as_asked =
         (report.complete || report.max_reached || *output_closed) && report.not_judged.messages == 0;
@@ -177,8 +178,8 @@ fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
     let colours = on_stdout && console::colors_enabled();
     let reveal = arguments.reveal;
     let showing = Showing { reveal, traces: arguments.traces.clone() };
-    if arguments.show.is_some() {
-        return Box::new(show::Show { showing, colours, printed: 0 });
+    if let Some(id) = &arguments.show {
+        return Box::new(show::Show::new(id, showing, colours));
     }
     match arguments.format {
         Format::Table => {

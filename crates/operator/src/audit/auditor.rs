@@ -95,6 +95,7 @@ impl Auditor<'_> {
             Ok(()) => matches!(end, Some(End::OutputClosed)),
         };
         let missing = if coverage.complete { self.pick.missing() } else { Vec::new() };
+        let missing = missing.into_iter().chain(self.pick.ambiguous()).collect();
         let still_queued = self.save.as_ref().and_then(Save::warning);
         let remarks = picked_without_members(&self.pick).into_iter().chain(still_queued).collect();
         Ok(Audited {

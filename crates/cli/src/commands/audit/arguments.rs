@@ -55,8 +55,8 @@ Exit codes:
        dead letter; or the filter could not judge a message
   6    with --known-causes: there is a new cause; also if another code is true, since it
        is reported only once, and 7 again by the next run
-  7    SQS deletes at least one of them soon; also if 3, 4, 8 or 130 is true
-  8    a message or a group that was named is not in the queue
+  7    SQS deletes at least one of them soon; also if 3, 4 or 8 is true
+  8    a message or a group that was named is not in the queue, or several ids begin with it
   130  interrupted; the report has what was read")]
 pub struct Arguments {
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub struct Arguments {
     pub(super) format: Format,
     #[command(flatten)]
     pub(super) output: Output,
-    /// Print one whole message, by its `message_id` or SQS's id
+    /// Print one whole message, by its `message_id` or SQS's id, or by the first eight characters or more
     #[arg(long, value_name = "ID", conflicts_with_all = ["format", "SelectionArgs", "save"])]
     pub(super) show: Option<String>,
     /// Do not mask the values of bodies and attributes (--show, html); with csv: add the bodies

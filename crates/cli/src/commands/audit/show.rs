@@ -1,12 +1,13 @@
 //! `--show ID`: one message whole.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use console::Style;
 use redeliver_dead_letters::groups::written;
 use redeliver_dead_letters::{DeadLetterRecord, plain};
-use redeliver_operator::audit::View;
+use redeliver_operator::audit::{AuditReport, View};
 use redeliver_operator::dead_letter::{Showing, Timeline, body_for_people};
 use redeliver_operator::log_lines::LogLines;
 use redeliver_operator::terminal::escape::{escaped, escaped_lines};
@@ -15,24 +16,55 @@ use redeliver_operator::trace_url::Trace;
 
 /// Copies that are printed; a message may have more.
 const COPIES_MAX: u64 = 10;
+/// Messages that are kept until it is known which one is meant.
+const MESSAGES_MAX: usize = 2;
 
-/// One message whole, and its copies.
+/// One message whole, and its copies. If several messages have an id that begins with what was named, none is printed.
 pub(super) struct Show {
-    pub(super) showing: Showing,
-    pub(super) colours: bool,
-    pub(super) printed: u64,
+    showing: Showing,
+    colours: bool,
+    /// What was named.
+    named: String,
+    /// The first messages, by id.
+    found: BTreeMap<String, Copies>,
+}
+
+/// The copies of a message, and the text of the first ones.
+#[derive(Default)]
+struct Copies {
+    count: u64,
+    text: String,
+}
+
+impl Show {
+    pub(super) fn new(named: &str, showing: Showing, colours: bool) -> Self {
+        Self { showing, colours, named: named.to_owned(), found: BTreeMap::new() }
+    }
 }
 
 impl View for Show {
-    fn add(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
-        self.printed += 1;
-        match self.printed {
-            1 => {}
-            2..=COPIES_MAX => writeln!(output)?,
-            _ => return Ok(()),
+    fn add(&mut self, record: &DeadLetterRecord, _output: &mut dyn Write) -> io::Result<()> {
+        let message = &record.message;
+        let is_named =
+            record.message_id().eq_ignore_ascii_case(&self.named) || message.sqs_message_id == self.named;
+        if !is_named && self.found.len() >= MESSAGES_MAX {
+            return Ok(());
         }
-        let heading = Style::new().force_styling(self.colours).bold();
-        output.write_all(describe_message(record, &self.showing, &heading).as_bytes())
+        let id = if is_named { self.named.clone() } else { record.message_id().to_owned() };
+        let copies = self.found.entry(id).or_default();
+        copies.count += 1;
+        if copies.count <= COPIES_MAX {
+            let heading = Style::new().force_styling(self.colours).bold();
+            copies.text += if copies.count == 1 { "" } else { "\n" };
+            copies.text += &describe_message(record, &self.showing, &heading);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
+        let only = self.found.values().next().filter(|_| self.found.len() == 1);
+        let shown = self.found.get(&self.named).or(only);
+        output.write_all(shown.map_or(&b""[..], |copies| copies.text.as_bytes()))
     }
 }
 
@@ -127,9 +159,9 @@ mod tests {
 
     fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
         let mut output = Vec::new();
-        Show { showing: Showing { reveal, ..Showing::default() }, colours: false, printed: 0 }
-            .add(record, &mut output)
-            .unwrap();
+        let mut show = Show::new(record.message_id(), Showing { reveal, ..Showing::default() }, false);
+        show.add(record, &mut output).unwrap();
+        show.end(&AuditReport::default(), &mut output).unwrap();
         String::from_utf8(output).unwrap()
     }
 
@@ -199,10 +231,11 @@ mod tests {
     #[test]
     fn no_more_than_ten_copies_are_printed() {
         let mut output = Vec::new();
-        let mut show = Show { showing: Showing::default(), colours: false, printed: 0 };
+        let mut show = Show::new("sqs-1", Showing::default(), false);
         for _ in 0..12 {
             show.add(&record("NON_RETRYABLE_ERROR", "x", 1), &mut output).unwrap();
         }
+        show.end(&AuditReport::default(), &mut output).unwrap();
         assert_eq!(String::from_utf8(output).unwrap().matches("SQS message id").count(), 10);
     }
 }

@@ -108,11 +108,7 @@ fn every_view_shows_hostile_text_in_the_same_way() {
             colours: false,
             layout: redeliver_operator::terminal::layout::Layout::Whole,
         }),
-        Box::new(show::Show {
-            showing: Showing { reveal: true, ..Showing::default() },
-            colours: false,
-            printed: 0,
-        }),
+        Box::new(show::Show::new(record.message_id(), Showing { reveal: true, ..Showing::default() }, false)),
         Box::new(csv::Csv { reveal: true }),
         Box::new(html::Page::new(Showing { reveal: true, ..Showing::default() })),
         Box::new(known_causes::NewCauses { known: KnownCauses::nothing(arn) }),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use redeliver_dead_letters::redrive::{Ending, RedriveReport};
 use redeliver_operator::queues::name_in;
 use redeliver_operator::redrive::{Continuation, next_step, staying};
-use redeliver_operator::sentences::{incompleteness, watched_in_words};
+use redeliver_operator::sentences::{incompleteness, seen_of_all, watched_in_words};
 use redeliver_operator::terminal::units::grouped;
 
 use super::Arguments;
@@ -100,7 +100,12 @@ pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -
         let _infallible = writeln!(text, "{reason}");
     }
     if let Some(coverage) = report.coverage.filter(|coverage| is_queue && !coverage.complete) {
-        let _infallible = writeln!(text, "{}", incompleteness(&coverage));
+        let seen = match report.early {
+            // Its end is the reason: the rest is not said to be in flight elsewhere.
+            Some(_) => seen_of_all(&coverage),
+            None => incompleteness(&coverage),
+        };
+        let _infallible = writeln!(text, "{seen}");
     }
     text
 }
@@ -131,7 +136,8 @@ pub(super) fn sentence(ending: Ending, way: Way, report: &RedriveReport) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use redeliver_dead_letters::redrive::Watched;
+    use redeliver_dead_letters::Coverage;
+    use redeliver_dead_letters::redrive::{Early, Watched};
 
     use super::*;
 
@@ -153,6 +159,18 @@ mod tests {
         ] {
             assert!(table.lines().any(|found| found == line), "{line} in {table}");
         }
+    }
+
+    #[test]
+    fn an_interrupted_run_does_not_say_that_the_rest_is_in_flight_elsewhere() {
+        let coverage = Coverage { seen: 20, approximate: 200, ..Coverage::default() };
+        let text = |early| {
+            let report = RedriveReport { coverage: Some(coverage), early, ..RedriveReport::default() };
+            table(&report, Way::QueueToQueue, true, u64::MAX)
+        };
+        assert!(text(None).contains("in flight elsewhere"));
+        let interrupted = text(Some(Early::Interrupted));
+        assert!(interrupted.ends_with("20 of about 200 messages were seen\n"), "{interrupted}");
     }
 
     #[test]
