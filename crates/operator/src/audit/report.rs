@@ -8,7 +8,8 @@ use crate::terminal::output::document;
 use crate::terminal::units::{counted, grouped};
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::all_invalid::DEPLOYED_SETTING;
-use redeliver_dead_letters::groups::{Group, GroupTable, millis};
+use redeliver_core::truncate::shortened;
+use redeliver_dead_letters::groups::{Group, GroupTable, OTHER, millis};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged, Retention};
 use serde::Serialize;
 
@@ -16,6 +17,11 @@ use super::age::{Age, if_any};
 use super::attempts::{Attempts, SkippedAttempts};
 use super::copies::{Copies, Duplicates};
 use super::over_time::{OverTime, Times};
+
+/// Tenants and functions that are counted apart.
+const NAMES_MAX: usize = 1000;
+/// Characters of a name, as the console shows it.
+const NAME_CHARACTERS_MAX: usize = 128;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
@@ -26,6 +32,10 @@ pub struct AuditReport {
     /// Messages that the filter could not judge; they are in no other count.
     pub not_judged: NotJudged,
     pub by_error_type: BTreeMap<String, u64>,
+    /// By tenant, of those that name one.
+    pub by_tenant: BTreeMap<String, u64>,
+    /// By the function that failed or gave up, of those that name one.
+    pub by_function: BTreeMap<String, u64>,
     /// By fingerprint, largest first.
     pub groups: Vec<Group>,
     pub attempts: Attempts,
@@ -75,6 +85,16 @@ impl AuditReport {
         by_count(&self.by_error_type)
     }
 
+    /// The tenants, those with the most dead letters first.
+    pub fn tenants(&self) -> Vec<(&str, u64)> {
+        by_count(&self.by_tenant)
+    }
+
+    /// The functions, those with the most dead letters first.
+    pub fn functions(&self) -> Vec<(&str, u64)> {
+        by_count(&self.by_function)
+    }
+
     /// A sentence about a setting, if all dead letters that were read are invalid messages, whatever the options select; `None`
     /// if not.
     pub fn all_invalid(&self) -> Option<String> {
@@ -116,6 +136,13 @@ impl AuditReport {
     }
 }
 
+/// Counts a name that others chose. Beyond [`NAMES_MAX`] names all others are one.
+fn add_name(counts: &mut BTreeMap<String, u64>, name: Option<String>) {
+    let Some(name) = name.map(|name| shortened(&name, NAME_CHARACTERS_MAX)) else { return };
+    let is_full = counts.len() >= NAMES_MAX && !counts.contains_key(&name);
+    *counts.entry(if is_full { OTHER.to_owned() } else { name }).or_default() += 1;
+}
+
 /// Counts by name, the largest first.
 fn by_count(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     let mut counts: Vec<_> = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
@@ -148,6 +175,8 @@ impl Tally {
         report.total += 1;
         // One of seven codes, or none.
         *report.by_error_type.entry(record.error_type.clone()).or_default() += 1;
+        add_name(&mut report.by_tenant, record.tenant());
+        add_name(&mut report.by_function, record.function());
         report.attempts.add(record);
         report.age.add(
             sent_at,

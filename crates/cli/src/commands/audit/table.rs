@@ -5,13 +5,17 @@ use std::io::{self, Write};
 use console::{Style, measure_text_width};
 use redeliver_dead_letters::groups::Group;
 use redeliver_operator::audit::{AGE_CLASSES, AuditReport, View};
-use redeliver_operator::terminal::escape::escaped;
+use redeliver_operator::terminal::escape::{escaped, shortened};
 use redeliver_operator::terminal::layout::Layout;
 use redeliver_operator::terminal::units::{about, bar, counted, grouped};
 
 /// Characters of the longest bar.
 const BAR: u64 = 30;
 const GROUPS_MAX: usize = 20;
+/// Tenants and functions that are shown.
+const NAMES_MAX: usize = 10;
+/// Columns beside a name: its count, and some of its bar.
+const NAME_ROOM: usize = 24;
 /// Where the lines of a group begin, behind its count.
 const GROUP_INDENT: usize = 13;
 /// Rows of the attempts' histogram.
@@ -48,6 +52,12 @@ impl View for Table {
         }
         let by_type = report.error_types().into_iter().map(|(code, count)| (escaped(code), count));
         self.bars("By error type", by_type.collect(), output)?;
+        // A single function is no news; a single tenant is: it alone is hurt.
+        self.names("By tenant", report.tenants(), report.total, output)?;
+        let functions = report.functions();
+        if functions.len() > 1 {
+            self.names("By function", functions, report.total, output)?;
+        }
         let now = report.context.virtual_now.unwrap_or(report.context.now);
         let groups = Self { layout: self.layout.relative_to(now), ..*self };
         groups.groups(&report.groups, output)?;
@@ -73,6 +83,32 @@ impl Table {
     /// A sentence about what needs attention.
     fn alert(&self, sentence: &str, output: &mut dyn Write) -> io::Result<()> {
         writeln!(output, "{}", self.style().red().apply_to(self.layout.paragraph(sentence, 2)))
+    }
+
+    /// Names with their counts, the first ones, and those that have none.
+    fn names(
+        &self,
+        title: &str,
+        names: Vec<(&str, u64)>,
+        total: u64,
+        output: &mut dyn Write,
+    ) -> io::Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let named: u64 = names.iter().map(|(_, count)| count).sum();
+        let (shown, more) = names.split_at(names.len().min(NAMES_MAX));
+        let width = self.layout.columns().map_or(usize::MAX, |columns| columns.saturating_sub(NAME_ROOM));
+        let mut rows: Vec<_> =
+            shown.iter().map(|(name, count)| (shortened(&escaped(name), width), *count)).collect();
+        if !more.is_empty() {
+            let others = format!("{} others", grouped(more.len() as u64));
+            rows.push((others, more.iter().map(|(_, count)| count).sum()));
+        }
+        if named < total {
+            rows.push(("none named".to_owned(), total - named));
+        }
+        self.bars(title, rows, output)
     }
 
     fn bars(&self, title: &str, rows: Vec<(String, u64)>, output: &mut dyn Write) -> io::Result<()> {

@@ -105,6 +105,26 @@ The oldest has been here for 1d.
 }
 
 #[test]
+fn tenants_come_by_count_and_those_that_name_none_last() {
+    let of = |tenant: Option<&str>, number| {
+        let mut record = record("NON_RETRYABLE_ERROR", "x", number);
+        if let Some(tenant) = tenant {
+            let attribute = redeliver_core::message::Attribute::string(tenant);
+            record.message.attributes.insert("tenant".to_owned(), attribute);
+        }
+        record
+    };
+    let report =
+        report(&[of(Some("acme"), 1), of(Some("zeta\u{1b}"), 2), of(Some("zeta\u{1b}"), 3), of(None, 4)]);
+    let text = printed(&report, false);
+    let lines: Vec<_> = text.lines().skip_while(|line| *line != "By tenant").skip(1).take(3).collect();
+    for (line, name) in lines.iter().zip(["  zeta\\u{1b}", "  acme", "  none named"]) {
+        assert!(line.starts_with(name), "{text}");
+    }
+    assert!(!text.contains("By function"), "one function is no news: {text}");
+}
+
+#[test]
 fn what_sqs_deletes_soon_comes_first() {
     let sent = |number, seconds| with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", number), seconds);
     // The last fifth of a day and ten seconds is 4 hours, 48 minutes and 2 seconds.
