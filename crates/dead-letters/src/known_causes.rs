@@ -41,6 +41,25 @@ struct Cause {
     /// The note of somebody who has looked into it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<Note>,
+    /// Set once its cause is gone, until it comes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resolved: Option<Resolved>,
+    /// The newest message of the last report that it came back; RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    came_back_at: Option<Timestamp>,
+    /// Members that a later version writes.
+    #[serde(flatten)]
+    more: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A cause that somebody has removed. Messages that are sent to the queue later show that it came back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// The time from which on it is gone.
+    pub at: Timestamp,
+    /// What removed it, such as a version of the function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// A note on a cause that somebody has looked into.
@@ -58,6 +77,13 @@ struct Header {
     known_causes_of: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deleted_soon_reported_at: Option<Timestamp>,
+}
+
+impl Cause {
+    /// True if it was resolved before this message was sent.
+    fn is_back_at(&self, newest: Option<Timestamp>) -> bool {
+        self.resolved.as_ref().is_some_and(|resolved| newest.is_some_and(|newest| newest > resolved.at))
+    }
 }
 
 impl KnownCauses {
@@ -107,6 +133,52 @@ impl KnownCauses {
         groups.iter().filter(is_new).collect()
     }
 
+    /// The groups with a cause that was resolved and came back: with messages that are newer than that.
+    #[must_use]
+    pub fn came_back_among<'g>(&self, groups: &'g [Group]) -> Vec<(&'g Group, &Resolved)> {
+        let came_back = |group: &'g Group| {
+            let resolved = self.causes.get(&group.fingerprint)?.resolved.as_ref()?;
+            (group.last > resolved.at).then_some((group, resolved))
+        };
+        groups.iter().filter_map(came_back).collect()
+    }
+
+    /// Remembers that these groups were reported as come back: each is reported once, until it is resolved again.
+    pub fn remember_came_back(&mut self, groups: &[Group]) {
+        for group in groups {
+            let cause = self.causes.get_mut(&group.fingerprint);
+            if let Some(cause) = cause.filter(|cause| cause.is_back_at(Some(group.last))) {
+                cause.came_back_at = Some(group.last);
+                cause.resolved = None;
+            }
+        }
+    }
+
+    /// Writes to the file that a remembered cause is resolved.
+    ///
+    /// # Errors
+    /// As [`KnownCauses::write_note`].
+    pub fn write_resolved(
+        path: &Path,
+        queue_arn: &str,
+        fingerprint: &str,
+        resolved: Resolved,
+    ) -> Result<(), FileError> {
+        Self::change(path, queue_arn, fingerprint, |cause| cause.resolved = Some(resolved))
+    }
+
+    fn change(
+        path: &Path,
+        queue_arn: &str,
+        fingerprint: &str,
+        change: impl FnOnce(&mut Cause),
+    ) -> Result<(), FileError> {
+        let mut all = Self::read(path, queue_arn)?;
+        let cause = all.causes.get_mut(fingerprint);
+        change(cause.ok_or_else(|| FileError::new(path, "does not have this cause: look again first"))?);
+        replace(path, all.lines().as_bytes())
+    }
+
     /// The number of dead letters beyond the table of groups. Their causes may be new.
     #[must_use]
     pub fn unknown_among(groups: &[Group]) -> u64 {
@@ -146,12 +218,7 @@ impl KnownCauses {
         fingerprint: &str,
         note: Option<Note>,
     ) -> Result<(), FileError> {
-        let mut all = Self::read(path, queue_arn)?;
-        let cause = all.causes.get_mut(fingerprint);
-        let cause =
-            cause.ok_or_else(|| FileError::new(path, "does not have this cause: look again first"))?;
-        cause.note = note;
-        replace(path, all.lines().as_bytes())
+        Self::change(path, queue_arn, fingerprint, |cause| cause.note = note)
     }
 
     /// Remembers the causes of these groups.
@@ -164,6 +231,9 @@ impl KnownCauses {
                 first: first.clone(),
                 seen_at: String::new(),
                 note: None,
+                resolved: None,
+                came_back_at: None,
+                more: serde_json::Map::new(),
             });
             // All times are written alike, so they have the order of their texts.
             cause.first = first.min(std::mem::take(&mut cause.first));
@@ -202,12 +272,12 @@ impl KnownCauses {
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
         let mut all = Self::read(path, &self.queue)?;
         for (fingerprint, cause) in &self.causes {
-            // Notes are written to the file at once, so the file has the newest.
-            let note = match all.causes.get(fingerprint) {
-                Some(in_file) => in_file.note.clone(),
-                None => cause.note.clone(),
-            };
-            all.causes.insert(fingerprint.clone(), Cause { note, ..cause.clone() });
+            // Notes and what is resolved are written to the file at once, so the file has the newest.
+            let in_file = all.causes.get(fingerprint).unwrap_or(cause);
+            let resolved = in_file.resolved.clone().filter(|_| !in_file.is_back_at(cause.came_back_at));
+            let (note, came_back_at) = (in_file.note.clone(), in_file.came_back_at.max(cause.came_back_at));
+            let merged = Cause { note, resolved, came_back_at, ..cause.clone() };
+            all.causes.insert(fingerprint.clone(), merged);
         }
         all.deleted_soon_at = all.deleted_soon_at.max(self.deleted_soon_at);
         all.forget_beyond(CAUSES_MAX);

@@ -11,16 +11,17 @@ mod show;
 mod table;
 
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
-use redeliver_core::ports::Clock as _;
+use redeliver_core::ports::{Clock as _, Queue as _};
 
 pub use arguments::{Arguments, Format};
 pub(crate) use table::groups_for_people;
 
 use redeliver_dead_letters::groups::{Group, OTHER};
-use redeliver_dead_letters::{KnownCauses, Pick};
+use redeliver_dead_letters::{KnownCauses, Pick, Resolved};
 use redeliver_operator::audit::{AuditReport, AuditRequest, Audited, Json, JsonLines, Progress, View};
 #[cfg(test)]
 use redeliver_operator::audit::{Context, Tally};
@@ -35,6 +36,9 @@ use redeliver_operator::{ExitCode, Failure, UsageError};
 
 /// Reads the queue and prints a report.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if let (Some(fingerprint), Some(file)) = (&arguments.resolved, &arguments.known_causes) {
+        return resolve(arguments, fingerprint, file).await;
+    }
     let audited = run(arguments).await?;
     let Audited { report, missing, output_closed, still_hidden, remarks, .. } = &audited;
     remarks.iter().for_each(stderr::warning);
@@ -107,6 +111,15 @@ fn exit_code(audited: &Audited) -> ExitCode {
     }
 }
 
+/// Writes to the file of known causes that one is resolved.
+async fn resolve(arguments: &Arguments, fingerprint: &str, file: &Path) -> Result<ExitCode, Failure> {
+    let source = arguments.source.open(arguments.period).await?;
+    let resolved = Resolved { at: SystemClock.now(), by: arguments.resolved_by.clone() };
+    KnownCauses::write_resolved(file, source.dead_letters.arn(), fingerprint, resolved)?;
+    stderr::remark(format_args!("{}: {fingerprint} is resolved", file.display()));
+    Ok(ExitCode::Done)
+}
+
 async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     arguments.output.check()?;
     let can_mask = arguments.show.is_some() || matches!(arguments.format, Format::Html | Format::Csv);
@@ -147,7 +160,9 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     }
     let mut audited = audited?;
     if let Some(file) = known_causes {
-        audited.has_new_causes = !file.known.new_among(&audited.report.groups).is_empty();
+        let groups = &audited.report.groups;
+        audited.has_new_causes =
+            !file.known.new_among(groups).is_empty() || !file.known.came_back_among(groups).is_empty();
         print_new_causes(arguments, &file.known, &audited);
         // If the output was closed, they stay new.
         if !audited.output_closed {

@@ -181,3 +181,47 @@ fn a_note_stays_through_later_readings_and_a_reading_that_began_before_it() {
     let error = KnownCauses::write_note(&path, QUEUE, "c", Some(note)).unwrap_err().to_string();
     assert_eq!(error, format!("{}: does not have this cause: look again first", path.display()));
 }
+
+#[test]
+fn a_resolved_cause_comes_back_once_with_newer_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("causes.jsonl");
+    let read = || KnownCauses::read(&path, QUEUE).unwrap();
+    let mut known = KnownCauses::nothing(QUEUE);
+    known.remember(&[group("a", 1), group("b", 1)], at(10));
+    known.write(&path).unwrap();
+    let mut earlier = read();
+    let resolved = Resolved { at: at(20), by: Some("orders:42".to_owned()) };
+    KnownCauses::write_resolved(&path, QUEUE, "a", resolved.clone()).unwrap();
+    earlier.remember(&[group("a", 15)], at(30));
+    earlier.write(&path).unwrap();
+    let mut known = read();
+    assert_eq!(known.came_back_among(&[group("a", 20), group("b", 99)]), [], "nothing is newer");
+    let newer = [group("a", 21)];
+    assert_eq!(known.came_back_among(&newer), [(&newer[0], &resolved)]);
+    assert!(known.new_among(&newer).is_empty(), "it is known");
+    known.remember(&newer, at(40));
+    known.remember_came_back(&newer);
+    known.write(&path).unwrap();
+    assert_eq!(read().came_back_among(&newer), [], "it is reported once");
+    KnownCauses::write_resolved(&path, QUEUE, "a", Resolved { at: at(50), by: None }).unwrap();
+    assert_eq!(read().came_back_among(&[group("a", 51)]).len(), 1);
+}
+
+#[test]
+fn members_of_a_later_version_stay_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("causes.jsonl");
+    let mut known = KnownCauses::nothing(QUEUE);
+    known.remember(&[group("a", 1)], at(10));
+    known.write(&path).unwrap();
+    let later = r#","owner":{"since":[1,2.5,null],"team":"payments"}}"#;
+    let text =
+        fs::read_to_string(&path).unwrap().trim_end().strip_suffix('}').unwrap().to_owned() + later + "\n";
+    fs::write(&path, &text).unwrap();
+    let mut known = KnownCauses::read(&path, QUEUE).unwrap();
+    known.remember(&[group("a", 1)], at(20));
+    known.write(&path).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(&later[1..later.len() - 1]), "{text}");
+}

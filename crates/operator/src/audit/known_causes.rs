@@ -28,6 +28,7 @@ impl KnownCausesFile {
         let has_said_deleted_soon =
             self.known.is_deleted_soon_due(audited_at) && report.deleted_soon().is_some();
         self.known.remember(&report.groups, now);
+        self.known.remember_came_back(&report.groups);
         if has_said_deleted_soon {
             self.known.remember_deleted_soon(audited_at);
         }

@@ -35,7 +35,7 @@ A filter is jq, on one object a message: {message_id, sent_at, error_type, error
 body}. Attributes are plain values. A body that is not JSON is text: write `.body.data?.amount? > 100` if there are \
 both. A message on which the filter fails is left alone and counted.
 
-JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, by_error_type: {CODE: n}, groups: [{fingerprint, headline, error_type, \
+JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, by_error_type: {CODE: n}, by_tenant, by_function: {NAME: n}, groups: [{fingerprint, headline, error_type, \
 count, first, last, error_details, example}], attempts, age: {oldest, first_expires_at, deleted_soon, soon_seconds, ...}, over_time, duplicates, skipped_attempts, complete, ...}
 
 SQS counts a queue's retention from a message's first send, also if it was moved there. A dead letter in the last fifth \
@@ -53,7 +53,7 @@ Exit codes:
   3    dead letters were found
   4    not all of the queue was seen, unless --max ended it; a line of the file is not a
        dead letter; or the filter could not judge a message
-  6    with --known-causes: there is a new cause; also if another code is true, since it
+  6    with --known-causes: there is a new cause, or one came back; also if another code is true, since it
        is reported only once, and 7 again by the next run
   7    SQS deletes at least one of them soon; also if 3, 4 or 8 is true
   8    a message or a group that was named is not in the queue, or several ids begin with it
@@ -78,11 +78,18 @@ pub struct Arguments {
     pub(super) reveal: bool,
     #[command(flatten)]
     pub(super) traces: TraceUrlArgs,
-    /// Print each new cause once, on a line of its own, and once a day that SQS deletes dead letters soon; this file
+    /// Print each cause once that is new or came back, on a line of its own, and once a day that SQS deletes dead letters soon; this file
     /// remembers both. Without --format or --output nothing else is printed, so a cron job is silent until there is
     /// something new
     #[arg(long, value_name = "FILE", conflicts_with = "show")]
     pub(super) known_causes: Option<PathBuf>,
+    /// Only record in the file that the cause of this group is gone: it is reported again, as come back, if newer messages
+    /// have it
+    #[arg(long, value_name = "FINGERPRINT", requires = "known_causes", conflicts_with_all = ["SelectionArgs", "save"])]
+    pub(super) resolved: Option<String>,
+    /// What has removed it, such as a version of the function
+    #[arg(long, value_name = "NAME", requires = "resolved")]
+    pub(super) resolved_by: Option<String>,
     /// Write the selected dead letters to this new file, which `redrive FILE` and `send --backup FILE` send; an existing
     /// file is not overwritten
     #[arg(long, value_name = "FILE")]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use redeliver_dead_letters::groups::{Group, written};
-use redeliver_dead_letters::{DeadLetterRecord, KnownCauses};
+use redeliver_dead_letters::{DeadLetterRecord, KnownCauses, Resolved};
 use redeliver_operator::audit::{AuditReport, View};
 use redeliver_operator::terminal::escape::escaped;
 use redeliver_operator::terminal::units::counted;
@@ -23,11 +23,15 @@ impl View for NewCauses {
     }
 }
 
-/// A line about messages that SQS deletes soon, unless one was printed within a day, and one for each new cause.
+/// A line about messages that SQS deletes soon, unless one was printed within a day, and one for each cause that is new or
+/// came back.
 pub(super) fn lines(known: &KnownCauses, report: &AuditReport) -> Vec<String> {
     let is_due = known.is_deleted_soon_due(report.context.now);
     let deleted_soon = report.deleted_soon().filter(|_| is_due);
-    deleted_soon.into_iter().chain(known.new_among(&report.groups).into_iter().map(line)).collect()
+    let new = known.new_among(&report.groups).into_iter().map(line);
+    let came_back = known.came_back_among(&report.groups);
+    let came_back = came_back.into_iter().map(|(group, resolved)| line_of_returned(group, resolved));
+    deleted_soon.into_iter().chain(new).chain(came_back).collect()
 }
 
 fn line(group: &Group) -> String {
@@ -41,6 +45,19 @@ fn line(group: &Group) -> String {
         escaped(error_type),
         counted(*count, "message"),
         written(*first)
+    )
+}
+
+fn line_of_returned(group: &Group, Resolved { at, by }: &Resolved) -> String {
+    let Group { fingerprint, headline, error_type, last, .. } = group;
+    let by = by.as_ref().map(|by| format!(" by {}", escaped(by)));
+    format!(
+        "came back: {}: {} (the last sent {}; resolved {}{}; --group {fingerprint})",
+        escaped(error_type),
+        escaped(headline),
+        written(*last),
+        written(*at),
+        by.unwrap_or_default()
     )
 }
 
@@ -87,5 +104,19 @@ mod tests {
         );
         known.remember(&report.groups, report.context.now);
         assert_eq!(printed(&known), "");
+    }
+
+    #[test]
+    fn a_cause_that_came_back_is_a_line_with_what_had_resolved_it() {
+        let report = report(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "no order", 1), 60)]);
+        let [group] = report.groups.as_slice() else { panic!("one cause") };
+        assert_eq!(
+            line_of_returned(group, &Resolved { at: at(30), by: Some("orders:42".to_owned()) }),
+            format!(
+                "came back: NON_RETRYABLE_ERROR: {} (the last sent 1970-01-01T00:01:00.000Z; resolved \
+                 1970-01-01T00:00:30.000Z by orders:42; --group {})",
+                group.headline, group.fingerprint
+            )
+        );
     }
 }

@@ -2,7 +2,7 @@ use clap::Parser;
 use redeliver_dead_letters::Coverage;
 use redeliver_testing::hostile::hostile;
 
-use super::examples::{record, report, report_with_retention, with_sent_seconds};
+use super::examples::{id, record, report, report_with_retention, with_sent_seconds};
 use super::*;
 
 #[derive(Debug, Parser)]
@@ -131,4 +131,28 @@ fn every_view_shows_hostile_text_in_the_same_way() {
         let details = value.get("error_details").unwrap_or_else(|| &value["groups"][0]["error_details"]);
         assert_eq!(details, &text, "the characters are the same");
     }
+}
+
+#[test]
+fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
+    let report = report(&[record("NON_RETRYABLE_ERROR", "x", 1)]);
+    let group = &report.groups[0].fingerprint;
+    let next = |words: &str| {
+        let words = ["redeliver", "audit"].into_iter().chain(words.split(' '));
+        let crate::Command::Audit(arguments) = crate::Arguments::try_parse_from(words).unwrap().command
+        else {
+            panic!("it is an audit")
+        };
+        let next = next_command(&arguments, &report)?.to_string();
+        // What is to be copied is a command line of ours.
+        crate::Arguments::try_parse_from(next.split(' ')).unwrap();
+        Some(next)
+    };
+    let named = "--stack prod --profile ops";
+    assert_eq!(next(named).unwrap(), format!("redeliver audit {named} --show {}", id(1)));
+    let selected = format!("{named} --group {group}");
+    assert_eq!(next(&selected).unwrap(), format!("redeliver redrive {selected}"));
+    assert_eq!(next("--queue dlq --show 1").unwrap(), "redeliver redrive --queue dlq --ids 1");
+    assert_eq!(next("dead.jsonl").unwrap(), format!("redeliver audit dead.jsonl --show {}", id(1)));
+    assert_eq!((next("-"), next("dead.jsonl --show 1")), (None, None));
 }
