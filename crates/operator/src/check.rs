@@ -9,6 +9,7 @@ use redeliver_core::handler::{ErrorType, HandlerError};
 use redeliver_core::json::pointer::Pointer;
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::policy::{Backoff, Jitter, Policy, PolicyError};
+use serde::Serialize;
 
 use crate::files::FileError;
 use crate::message_file::{Form, SeenIds, named, open, remark_on_recognized, unreadable};
@@ -16,7 +17,7 @@ use crate::terminal::stderr;
 use crate::terminal::units::{counted, span};
 
 /// A file and its findings.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Checked {
     pub name: PathBuf,
     /// `None` if the file is a policy or a schema.
@@ -26,7 +27,7 @@ pub struct Checked {
 }
 
 /// Messages of a file.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Counts {
     pub all: u64,
     pub invalid: u64,

@@ -42,13 +42,13 @@ pub struct Paused {
     pub state: String,
 }
 
-/// Checks a stack, which need not be deployed yet, and the template that will be deployed.
+/// Checks a deployment, which need not be deployed yet, and the template that will be deployed.
 ///
 /// # Errors
 /// The template cannot be read, is not JSON, or has no resources.
 pub async fn look(
     connection: &Connection,
-    stack: &str,
+    deployment: &Queues,
     template: Option<&Path>,
 ) -> Result<Preflight, Failure> {
     let mut found = Preflight::default();
@@ -65,8 +65,9 @@ pub async fn look(
             Err(error) => found.problems.push(format!("the account's concurrency is not known: {error}")),
         }
     }
-    if let Err(error) = found.add_stack(connection, stack, template.as_ref()).await {
-        found.problems.push(format!("could not read all of {stack}: {error}"));
+    if let Err(error) = found.add_deployment(connection, deployment, template.as_ref()).await {
+        let name = deployment.name().unwrap_or_default();
+        found.problems.push(format!("could not read all of {name}: {error}"));
     }
     Ok(found)
 }
@@ -124,10 +125,10 @@ struct MappedQueue {
     mappings: Vec<Mapping>,
 }
 
-/// The queues of a stack, and those that the functions of its source queue read.
-async fn mapped_queues(connection: &Connection, name: &str) -> Result<Vec<MappedQueue>, Failure> {
+/// The queues of a deployment, and those that the functions of its source queue read.
+async fn mapped_queues(connection: &Connection, deployment: &Queues) -> Result<Vec<MappedQueue>, Failure> {
     let mut queues = Vec::new();
-    for OpenQueue { role, known } in Queues::of_stack(name).open(connection).await? {
+    for OpenQueue { role, known } in deployment.open(connection).await? {
         let arn = known.queue.arn().to_owned();
         let mappings = EventSources::near(connection, &arn).await?.of(&arn).await?;
         queues.push(MappedQueue { arn, role, mappings });
@@ -161,15 +162,20 @@ fn paused(queue: &MappedQueue) -> impl Iterator<Item = Paused> {
 }
 
 impl Preflight {
-    /// Adds what is found in the stack; without one, which queues its template could not create.
-    async fn add_stack(
+    /// Adds what is found in the deployment; without one, which queues its template could not create.
+    async fn add_deployment(
         &mut self,
         connection: &Connection,
-        name: &str,
+        deployment: &Queues,
         template: Option<&Value>,
     ) -> Result<(), Failure> {
-        let is_deployed = stack(connection, name).await?.is_some();
-        let queues = if is_deployed { mapped_queues(connection, name).await? } else { Vec::new() };
+        let name = deployment.name().unwrap_or_default();
+        let is_deployed = match deployment.is_by_stack() {
+            true => stack(connection, &name).await?.is_some(),
+            // Each deployment has this queue.
+            false => connection.has_queue(&format!("{name}-final-dlq")).await?,
+        };
+        let queues = if is_deployed { mapped_queues(connection, deployment).await? } else { Vec::new() };
         self.paused = Some(queues.iter().flat_map(paused).collect());
         self.event_sources = Some(event_sources::problems(&queues));
         let new = template.filter(|_| !is_deployed).map(queue_names).unwrap_or_default();

@@ -23,6 +23,6 @@ pub use connection::{Connection, DeadLetterQueue, KnownQueue, by_name, emulator_
 pub use counts::Counts;
 pub use deployment::stack;
 pub use endpoint::is_on_this_machine;
-pub use queue_args::{DeploymentArgs, OneQueue, OpenQueue, Queues};
+pub use queue_args::{DeploymentArgs, NamedDeployment, OneQueue, OpenQueue, Queues};
 pub use redrive_policy::RedrivePolicy;
 pub use request_log::Requests;

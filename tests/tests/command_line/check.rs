@@ -107,3 +107,19 @@ fn check_and_simulate_warn_of_thin_traffic_with_what_to_do() {
         assert!(!warning.contains("spend"), "{warning}");
     }
 }
+
+#[test]
+fn check_speaks_json_and_suggests_the_member_that_was_meant() {
+    let policy = Scratch::new("misspelt.json", br#"{"max_atempts":3}"#);
+    let output = redeliver(&["check", "--policy", policy.name(), "--format", "json"]);
+    assert_eq!(output.status.code(), Some(3));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let finding =
+        format!("{}: /max_atempts is not a known member: did you mean max_attempts?", policy.name());
+    let expected = serde_json::json!({
+        "schema": "redeliver.check/1",
+        "valid": false,
+        "files": [{"name": policy.name(), "messages": null, "findings": [finding]}],
+    });
+    assert_eq!(report, expected);
+}

@@ -8,10 +8,11 @@ use redeliver_operator::files::{FileError, read_schema, read_text};
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::sentences::all_invalid;
 use redeliver_operator::terminal::escape::{escaped, escaped_lines};
-use redeliver_operator::terminal::output::Output;
+use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::counted;
 use redeliver_operator::{ExitCode, Failure};
+use serde::Serialize;
 
 /// Check messages, a retry policy or a data schema, and name the JSON Pointer and rule of each violation.
 #[derive(Debug, Args)]
@@ -20,7 +21,9 @@ Examples:
   redeliver check examples/messages.jsonl
   redeliver check orders.jsonl --data-schema order.schema.json
   redeliver check events.jsonl --plain --message-id-pointer /detail/id
-  redeliver check --policy policy.json
+  redeliver check --policy policy.json --format json
+
+JSON: {schema, valid, files: [{name, messages: {all, invalid, plain, without_id} (null: not a file of messages), findings}]}
 
 Exit codes:
   0  all valid
@@ -40,14 +43,25 @@ pub struct Arguments {
     data_schema: Option<PathBuf>,
     #[command(flatten)]
     plain: PlainArguments,
+    #[command(flatten)]
+    printing: Printing,
+}
+
+/// The result as a program reads it.
+#[derive(Serialize)]
+struct Report<'a> {
+    valid: bool,
+    files: &'a [Checked],
 }
 
 /// Checks the files and prints the findings.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    arguments.printing.check()?;
     let checked = check(arguments)?;
     let is_valid = checked.iter().all(|file| file.findings.is_empty());
     // Members of messages, and files, have names that others chose.
-    Output::default().write(&escaped_lines(&checked.iter().map(lines).collect::<String>()))?;
+    let table = || escaped_lines(&checked.iter().map(lines).collect::<String>());
+    arguments.printing.print("check", &Report { valid: is_valid, files: &checked }, table)?;
     let counts = checked.iter().filter_map(|file| file.messages).filter(|_| !arguments.plain.plain);
     let hints =
         counts.filter_map(|counts| all_invalid(counts.invalid, counts.all, "--plain (ENVELOPE=optional)"));

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::preflight::look;
-use redeliver_operator::queues::Connection;
+use redeliver_operator::queues::{Connection, NamedDeployment};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{ExitCode, Failure};
@@ -20,6 +19,7 @@ use redeliver_operator::{ExitCode, Failure};
 Examples:
   redeliver preflight --stack redeliver-prod
   redeliver preflight --stack orders --template cdk.out/orders.template.json
+  redeliver preflight --prefix orders --stage test
 
 A stack that is not deployed yet is not paused; queues of its template that exist are named. Of the stack's event source \
 mappings, and of those of the function that reads its source queue, two readers of one queue are named, and mappings \
@@ -37,9 +37,8 @@ Exit codes:
   3  something may be resumed, a mapping is wrong, a name is taken, or concurrency is too low
   4  something could not be read; the rest is shown")]
 pub struct Arguments {
-    /// The stack that will be deployed [env: REDELIVER_STACK]
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    stack: String,
+    #[command(flatten)]
+    deployment: NamedDeployment,
     /// The CloudFormation template that will be deployed, in JSON
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
@@ -52,7 +51,8 @@ pub struct Arguments {
 /// Checks, and prints the findings.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.printing.check()?;
-    let found = look(&arguments.connection, &arguments.stack, arguments.template.as_deref()).await?;
+    let queues = arguments.deployment.queues();
+    let found = look(&arguments.connection, &queues, arguments.template.as_deref()).await?;
     arguments.printing.print("preflight", &found, || found.lines())?;
     for problem in &found.problems {
         stderr::warning(problem);
@@ -62,7 +62,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         // What is paused is resumed first; else the deployment is next, and then its status.
         let (command, page) =
             if is_paused { ("resume", "operate/pause") } else { ("status", "operate/status") };
-        let next = NextCommand::new(command).option("stack", &arguments.stack);
+        let next = NextCommand::new(command).with(queues.deployment_words());
         stderr::next(&next.with(arguments.connection.words()), page);
     }
     Ok(found.exit_code())

@@ -308,3 +308,14 @@ fn a_refusal_never_shows_a_value() {
         assert!(!text.contains("CANARY") && !text.contains("4242"), "{document}: {text}");
     }
 }
+
+#[test]
+#[cfg(feature = "validator")]
+fn a_misspelt_member_has_a_suggestion_and_another_word_has_none() {
+    let refused = |policy: &str| Policy::from_json(policy).unwrap_err().to_string();
+    let attempts = refused(r#"{"max_atempts":3}"#);
+    assert_eq!(attempts, "is refused: /max_atempts is not a known member: did you mean max_attempts?");
+    let delay = refused(r#"{"backoff":{"kind":"fixed","delay_second":1,"delay_seconds":1}}"#);
+    assert_eq!(delay, "is refused: /backoff/delay_second is not a known member: did you mean delay_seconds?");
+    assert_eq!(refused(r#"{"retries":3}"#), "is refused: /retries is not a known member");
+}

@@ -72,11 +72,50 @@ fn by_schema(_: &Value) -> Vec<Violation> {
     Vec::new()
 }
 
+/// The schema's rule for a member that it does not know.
+#[cfg(feature = "validator")]
+const UNKNOWN_MEMBER: &str = "is not a known member";
+
+/// More changes than these make another word.
+#[cfg(feature = "validator")]
+const SLIPS_MAX: usize = 2;
+
+/// The member of a policy whose name is nearest to the last one of a pointer.
+#[cfg(feature = "validator")]
+fn nearest_member(pointer: &str) -> Option<String> {
+    let name = pointer.rsplit('/').next()?.to_ascii_lowercase();
+    let schema: Value = serde_json::from_str(POLICY_SCHEMA).ok()?;
+    let mut members = Vec::new();
+    add_members(&schema, &mut members);
+    let slips = |member: &String| strsim::osa_distance(&name, member);
+    members.into_iter().filter(|member| slips(member) <= SLIPS_MAX).min_by_key(slips)
+}
+
+/// Adds the names of all members that a schema describes.
+#[cfg(feature = "validator")]
+fn add_members(schema: &Value, members: &mut Vec<String>) {
+    match schema {
+        Value::Object(parts) => {
+            if let Some(Value::Object(described)) = parts.get("properties") {
+                members.extend(described.keys().cloned());
+            }
+            parts.values().for_each(|part| add_members(part, members));
+        }
+        Value::Array(parts) => parts.iter().for_each(|part| add_members(part, members)),
+        _ => {}
+    }
+}
+
 #[cfg(feature = "validator")]
 fn by_schema(document: &Value) -> Vec<Violation> {
     let schema = Schema::new(POLICY_SCHEMA).expect("our own schema is valid: a test compiles it");
     let mut violations = schema.violations(document, "");
     for Violation { pointer, rule } in &mut violations {
+        if rule == UNKNOWN_MEMBER {
+            let meant = nearest_member(pointer).map(|member| format!(": did you mean {member}?"));
+            rule.push_str(&meant.unwrap_or_default());
+            continue;
+        }
         // The schema's own rules would only name `false`, a regular expression, or an unknown member.
         let better = match pointer.strip_prefix("/circuit_breaker") {
             Some("") => "must be an object, or false: {} turns it on with all defaults",

@@ -62,7 +62,7 @@ async fn mapped(source: &[serde_json::Value], of_functions: &[&[serde_json::Valu
     answers.extend([listed(source), listed(&[]), listed(&[exporter])]);
     answers.extend(of_functions.iter().map(|mappings| listed(mappings)));
     let endpoint = Loopback::start(answers);
-    let found = look(&connection(&endpoint), "p", None).await.unwrap();
+    let found = look(&connection(&endpoint), &Queues::of_stack("p"), None).await.unwrap();
     assert_eq!(found.problems, Vec::<String>::new());
     let requests = endpoint.requests();
     assert_eq!(requests.len(), 8 + of_functions.len(), "{requests:?}");
@@ -72,7 +72,7 @@ async fn mapped(source: &[serde_json::Value], of_functions: &[&[serde_json::Valu
 #[tokio::test]
 async fn a_stack_that_is_not_deployed_is_not_paused() {
     let endpoint = Loopback::start([no_such_stack()]);
-    let found = look(&connection(&endpoint), "p", None).await.unwrap();
+    let found = look(&connection(&endpoint), &Queues::of_stack("p"), None).await.unwrap();
     assert_eq!(
         (found.exit_code(), found),
         (
@@ -162,7 +162,7 @@ async fn a_missing_right_is_a_sentence_with_its_name() {
     let denied =
         "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>";
     let endpoint = Loopback::start([(403, Body::xml(denied))]);
-    let found = look(&connection(&endpoint), "p", None).await.unwrap();
+    let found = look(&connection(&endpoint), &Queues::of_stack("p"), None).await.unwrap();
     assert_eq!((found.exit_code(), &found.paused), (ExitCode::Incomplete, &None));
     assert_eq!(
         found.problems,
@@ -202,7 +202,7 @@ async fn a_queue_that_a_new_stack_would_create_and_exists_is_found() {
         (200, json!({ "QueueUrl": "http://127.0.0.1:1/123456789012/p-final-dlq" }).into()),
         (400, missing.into()),
     ]);
-    let found = look(&connection(&endpoint), "p", Some(template.path())).await.unwrap();
+    let found = look(&connection(&endpoint), &Queues::of_stack("p"), Some(template.path())).await.unwrap();
     assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
     assert_eq!(
         found.lines(),
@@ -213,7 +213,7 @@ async fn a_queue_that_a_new_stack_would_create_and_exists_is_found() {
 
 async fn with_quota(settings: (u16, Body), wanted: u64) -> Preflight {
     let endpoint = Loopback::start([settings, no_such_stack()]);
-    look(&connection(&endpoint), "p", Some(template(wanted).path())).await.unwrap()
+    look(&connection(&endpoint), &Queues::of_stack("p"), Some(template(wanted).path())).await.unwrap()
 }
 
 #[tokio::test]
@@ -246,7 +246,9 @@ async fn without_the_right_to_read_the_quota_the_rest_is_done() {
 #[tokio::test]
 async fn a_template_that_is_none_ends_it_before_any_request() {
     let endpoint = Loopback::start::<Body>([]);
-    let error = look(&connection(&endpoint), "p", Some(Path::new("no-such.json"))).await.unwrap_err();
+    let error = look(&connection(&endpoint), &Queues::of_stack("p"), Some(Path::new("no-such.json")))
+        .await
+        .unwrap_err();
     assert!(error.to_string().starts_with("no-such.json: "), "{error}");
     assert_eq!(endpoint.requests().len(), 0);
 }
@@ -258,6 +260,9 @@ async fn json_that_is_not_a_template_is_refused() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     write!(file, "{{\"max_attempts\":2}}").unwrap();
     let endpoint = Loopback::start::<Body>([]);
-    let error = look(&connection(&endpoint), "p", Some(file.path())).await.unwrap_err().to_string();
+    let error = look(&connection(&endpoint), &Queues::of_stack("p"), Some(file.path()))
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.ends_with(": not a CloudFormation template: it has no Resources"), "{error}");
 }

@@ -38,6 +38,21 @@ pub struct DeploymentArgs {
     deployment: Deployment,
 }
 
+/// The options that name a deployment, which must be given.
+#[derive(Clone, Debug, Default, Args)]
+#[group(required = true, multiple = true, args = ["stack", "prefix", "stage"])]
+pub struct NamedDeployment {
+    #[command(flatten)]
+    deployment: Deployment,
+}
+
+impl NamedDeployment {
+    /// The queues of the deployment.
+    pub fn queues(&self) -> Queues {
+        Queues { deployment: self.deployment.clone(), ..Queues::default() }
+    }
+}
+
 impl DeploymentArgs {
     /// The queues of the deployment, if one is named.
     pub fn queues(&self) -> Option<Queues> {
