@@ -218,7 +218,7 @@ fn members_of_a_later_version_stay_in_the_file() {
     let later = r#","owner":{"since":[1,2.5,null],"team":"payments"}}"#;
     let text =
         fs::read_to_string(&path).unwrap().trim_end().strip_suffix('}').unwrap().to_owned() + later + "\n";
-    fs::write(&path, &text).unwrap();
+    replace(&path, text.as_bytes()).unwrap();
     let mut known = KnownCauses::read(&path, QUEUE).unwrap();
     known.remember(&[group("a", 1)], at(20));
     known.write(&path).unwrap();

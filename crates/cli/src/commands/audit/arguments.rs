@@ -53,7 +53,7 @@ Exit codes:
   3    dead letters were found
   4    not all of the queue was seen, unless --max ended it; a line of the file is not a
        dead letter; or the filter could not judge a message
-  6    with --known-causes: there is a new cause, or one came back; also if another code is true, since it
+  6    with --known-causes: a cause is new or came back; also if another code is true, since it
        is reported only once, and 7 again by the next run
   7    SQS deletes at least one of them soon; also if 3, 4 or 8 is true
   8    a message or a group that was named is not in the queue, or several ids begin with it

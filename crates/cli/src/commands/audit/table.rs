@@ -53,10 +53,10 @@ impl View for Table {
         let by_type = report.error_types().into_iter().map(|(code, count)| (escaped(code), count));
         self.bars("By error type", by_type.collect(), output)?;
         // A single function is no news; a single tenant is: it alone is hurt.
-        self.names("By tenant", report.tenants(), report.total, output)?;
+        self.names("By tenant", &report.tenants(), report.total, output)?;
         let functions = report.functions();
         if functions.len() > 1 {
-            self.names("By function", functions, report.total, output)?;
+            self.names("By function", &functions, report.total, output)?;
         }
         let now = report.context.virtual_now.unwrap_or(report.context.now);
         let groups = Self { layout: self.layout.relative_to(now), ..*self };
@@ -89,7 +89,7 @@ impl Table {
     fn names(
         &self,
         title: &str,
-        names: Vec<(&str, u64)>,
+        names: &[(&str, u64)],
         total: u64,
         output: &mut dyn Write,
     ) -> io::Result<()> {

@@ -122,7 +122,7 @@ fn what_moves_a_cursor_is_written_out() {
 #[test]
 fn a_queue_that_is_not_a_dlq_stands_below_the_dlqs_of_its_place() {
     let fleet = with_a_queue_without_dlq();
-    let table = of(&fleet);
+    let table = of(&fleet, &Layout::Whole);
     let start = "6 DLQs, 1 with messages, 2 with something wrong; 1 other queue with something wrong (";
     assert!(table.starts_with(start), "{table}");
     let below = " ? orphan-dlq: perhaps an orphan\n ! orders<b>: it has no dead-letter queue\n\neu-west-1";
