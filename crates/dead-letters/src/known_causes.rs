@@ -57,7 +57,7 @@ struct Cause {
 pub struct Resolved {
     /// The time from which on it is gone.
     pub at: Timestamp,
-    /// What removed it, such as a version of the function.
+    /// The cause of its end, such as a version of the function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }

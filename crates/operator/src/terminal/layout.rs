@@ -23,7 +23,7 @@ const GAP: usize = 2;
 pub enum Layout {
     /// Texts are whole and times exact, for a program or a file.
     Whole,
-    /// Lines have at most so many columns, and times are relative to `now`, for people.
+    /// Lines have at most this number of columns, and times are relative to `now`, for people.
     Fitted { columns: usize, now: Timestamp, zone: TimeZone },
 }
 
@@ -128,7 +128,7 @@ fn in_its_largest_unit(seconds: u64) -> String {
     span(seconds - seconds % unit)
 }
 
-/// Cuts the middle of a text until it has so many columns, of which a character may take two.
+/// Cuts the middle of a text until it has `columns` columns, of which a character may take two.
 fn fit(text: &str, columns: usize) -> String {
     let mut characters = columns;
     loop {

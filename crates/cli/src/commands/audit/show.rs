@@ -23,7 +23,7 @@ const MESSAGES_MAX: usize = 2;
 pub(super) struct Show {
     showing: Showing,
     colours: bool,
-    /// What was named.
+    /// The id, or its beginning, that was named.
     named: String,
     /// The first messages, by id.
     found: BTreeMap<String, Copies>,

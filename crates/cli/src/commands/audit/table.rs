@@ -52,7 +52,7 @@ impl View for Table {
         }
         let by_type = report.error_types().into_iter().map(|(code, count)| (escaped(code), count));
         self.bars("By error type", by_type.collect(), output)?;
-        // A single function is no news; a single tenant is: it alone is hurt.
+        // A single function says nothing; a single tenant does: it alone is hurt.
         self.names("By tenant", &report.tenants(), report.total, output)?;
         let functions = report.functions();
         if functions.len() > 1 {

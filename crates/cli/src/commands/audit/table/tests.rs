@@ -121,7 +121,7 @@ fn tenants_come_by_count_and_those_that_name_none_last() {
     for (line, name) in lines.iter().zip(["  zeta\\u{1b}", "  acme", "  none named"]) {
         assert!(line.starts_with(name), "{text}");
     }
-    assert!(!text.contains("By function"), "one function is no news: {text}");
+    assert!(!text.contains("By function"), "one function says nothing: {text}");
 }
 
 #[test]
