@@ -70,12 +70,13 @@ fn a_setting_that_makes_all_messages_invalid_is_named_and_has_its_exit_code() {
     let output = redeliver(&["check", ten.name()]);
     let expected = format!("warning: {words}--plain (ENVELOPE=optional)\n");
     assert_eq!((output.status.code(), stderr(&output)), (Some(3), expected));
-    let output = redeliver(&["audit", dead.name()]);
+    let output = redeliver(&["audit", "-q", dead.name()]);
     let setting = "envelope: Envelope.OPTIONAL in the construct (ENVELOPE=optional)";
     assert_eq!((output.status.code(), stderr(&output)), (Some(3), format!("warning: {words}{setting}\n")));
     // The invalid ones of many dead letters are not a wrong setting.
     let mixed = Scratch::new("mixed.jsonl", format!("{}{}", dead.text(), dead_letters().text()).as_bytes());
-    let output = redeliver(&["audit", mixed.name(), "--where", r#".error_type == "INVALID_MESSAGE_SCHEMA""#]);
+    let output =
+        redeliver(&["audit", "-q", mixed.name(), "--where", r#".error_type == "INVALID_MESSAGE_SCHEMA""#]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(3), ""));
     for arguments in
         [&["local", ten.name(), "--plain"][..], &["local", nine.name()], &["check", ten.name(), "--plain"]]
