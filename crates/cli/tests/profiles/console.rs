@@ -69,7 +69,7 @@ impl Console {
         assert!(page.starts_with("HTTP/1.1 303 "), "{page}");
         loop {
             let page = self.ask("GET", &format!("{}0/letters", self.path));
-            if !page.contains("data-live=") {
+            if !page.contains("letters/live") {
                 return page;
             }
             // It ends when there is something else to see.

@@ -257,7 +257,11 @@ async fn whoever_is_not_the_person_who_started_it_reads_and_changes_nothing() {
         (Method::GET, console.url("/nowhere"), vec![cookie.clone()], StatusCode::NOT_FOUND, "no such page"),
     ] {
         // The letters are looked at beside this.
-        while visitor.answer(Method::GET, page(), std::slice::from_ref(&cookie)).await.1.contains("data-live")
+        while visitor
+            .answer(Method::GET, page(), std::slice::from_ref(&cookie))
+            .await
+            .1
+            .contains("letters/live")
         {
             sleep(Duration::from_millis(50)).await;
         }
