@@ -235,7 +235,13 @@ describe('what it refuses, and then changes nothing', { skip: withoutPython }, (
       'The source queue https://sqs/orders is encrypted with the key alias/orders: set existingSourceQueue.encryptionKey to it.',
     );
     assert.equal((await run({ attributes: { ...FRESH, KmsMasterKeyId: 'alias/orders' } }, create, { HasKey: 'true' })).answer.Status, 'SUCCESS');
-    assert.equal((await run({ attributes: { ...FRESH, KmsMasterKeyId: 'alias/aws/sqs' } }, create)).answer.Status, 'SUCCESS');
+    for (const [key, status] of [
+      ['alias/aws/sqs', 'SUCCESS'],
+      ['arn:aws:kms:eu-west-1:111122223333:alias/aws/sqs', 'SUCCESS'],
+      ['alias/team-aws/sqs', 'FAILED'],
+    ]) {
+      assert.equal((await run({ attributes: { ...FRESH, KmsMasterKeyId: key } }, create)).answer.Status, status, key);
+    }
   });
 
   test('a queue that keeps messages as long as the DLQ', async () => {

@@ -3,13 +3,22 @@
 
 mod endpoint;
 
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::process::{Command, Output};
+use std::sync::mpsc::channel;
 
 use endpoint::endpoint;
 use tempfile::TempDir;
 
 /// The program with credentials in its environment and a profile `prod` in a file.
 fn redeliver(arguments: &[&str]) -> Output {
+    redeliver_in(&[], arguments)
+}
+
+/// The same with these variables.
+fn redeliver_in(variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     let folder = folder();
     let config = folder.path().join("config");
     let profile = "[profile prod]\naws_access_key_id = KEYOFPROFILE\naws_secret_access_key = s\nregion = eu-central-1\n";
@@ -21,6 +30,7 @@ fn redeliver(arguments: &[&str]) -> Output {
         .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
         .env("AWS_ACCESS_KEY_ID", "KEYOFENVIRONMENT")
         .env("AWS_SECRET_ACCESS_KEY", "s")
+        .envs(variables.iter().copied())
         .output()
         .expect("the program starts")
 }
@@ -48,6 +58,27 @@ fn a_profile_that_is_named_counts_more_than_credentials_in_the_environment() {
             "{signed:?}"
         );
     }
+}
+
+/// Otherwise no command would reach AWS from a network that has no other way out.
+#[test]
+fn a_proxy_of_the_environment_is_the_way_to_aws() {
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("http://{}", proxy.local_addr().expect("it is bound"));
+    let (sender, asked) = channel();
+    std::thread::spawn(move || {
+        for stream in proxy.incoming() {
+            let mut line = String::new();
+            let _nothing_came = BufReader::new(stream.expect("a connection")).read_line(&mut line);
+            let _the_test_is_over = sender.send(line);
+        }
+    });
+    let queue = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+    let status = ["status", "--queue", queue, "--region", "eu-central-1"];
+    let output = redeliver_in(&[("HTTPS_PROXY", &url)], &status);
+    assert_eq!(output.status.code(), Some(1), "the proxy lets nothing through");
+    let asked: BTreeSet<_> = asked.try_iter().collect();
+    assert!(asked.contains("CONNECT sqs.eu-central-1.amazonaws.com:443 HTTP/1.1\r\n"), "{asked:?}");
 }
 
 #[test]

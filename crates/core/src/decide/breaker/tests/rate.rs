@@ -1,6 +1,7 @@
 //! The rate that a target takes: found by several environments, shared by keys.
 
 use super::*;
+use crate::decide::breaker::rate::RateLimit;
 
 /// A target that takes `capacity` calls in each second.
 struct Target {
@@ -255,6 +256,35 @@ fn calls_count_half_as_much_after_ten_seconds() {
     assert!(shares.takes_more(busy, clock.moment(after(10.0))), "10 of 16");
     (0..6).for_each(|_| shares.called(other));
     assert!(!shares.takes_more(busy, clock.moment(after(30.0))), "2.5 of 5.5");
+}
+
+/// Otherwise an equal share would be that of all keys that ever came.
+#[test]
+fn a_key_whose_calls_have_faded_takes_no_share() {
+    let (mut clock, mut shares) = (MomentClock::default(), Shares::default());
+    let [busy, gone] = ["busy", "gone"].map(|key| Some(Key::of(key)));
+    for (key, calls) in [(gone, 1), (busy, 100)] {
+        shares.asks(key);
+        (0..calls).for_each(|_| shares.called(key));
+    }
+    assert!(shares.takes_more(busy, clock.moment(after(0.0))), "100 of 101");
+    assert!(shares.takes_more(busy, clock.moment(after(30.0))), "12.5 of 12.6");
+    assert_eq!(shares.len(), 2);
+    assert!(!shares.takes_more(busy, clock.moment(after(40.0))), "it is alone");
+    assert_eq!(shares.len(), 1);
+}
+
+/// A rate that still grows is a limit without a use, and a message beyond it would be held.
+#[test]
+fn a_slow_start_ends_at_64_calls_a_second() {
+    let now = MomentClock::default().moment(after(0.0));
+    let mut limit = RateLimit::after_outage(now, now, 0);
+    let answers = (1..).find(|_| limit.answer(now));
+    assert_eq!((answers, limit.per_second()), (Some(62), 64.0));
+    let mut refused = RateLimit::after_outage(now, now, 0);
+    assert!(refused.refuse(0, 1, now.after(1.0)));
+    let second = now.after(1.0);
+    assert!((0..100).all(|_| !refused.answer(second)), "after a refusal it is no slow start");
 }
 
 /// A message that waits for its place would come back later for each call that was not made.
