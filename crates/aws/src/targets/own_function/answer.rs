@@ -82,8 +82,10 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
         Ok(object) => object,
         Err(error) => {
             let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-            // What is not JSON is not read again, which for 6 MB takes as long as all else.
-            let is_json = error.is_data() && serde_json::from_slice::<IgnoredAny>(body).is_ok();
+            // An object that is not JSON is not read again, which for 6 MB takes as long as all else. Any other answer is,
+            // since a string may have half a character in it.
+            let is_json =
+                (error.is_data() || !is_object) && serde_json::from_slice::<IgnoredAny>(body).is_ok();
             return match (is_json, is_object) {
                 (true, true) => Err("batchItemFailures or redeliver stands in it twice".to_owned()),
                 (true, false) => Ok(done()),

@@ -31,6 +31,7 @@ fn an_answer_that_names_no_failure_is_a_success_whatever_else_it_is() {
         "null",
         "\"done\"",
         "7",
+        r#""half a character: \ud83d""#,
         "[{\"itemIdentifier\":\"a\"}]",
         "{}",
         r#"{"statusCode":500}"#,
