@@ -148,11 +148,14 @@ impl<'a> Surveyed<'a> {
             let readers = survey.readers.iter().flatten().filter(|reader| reader.of == *id);
             readers.map(|reader| (reader, survey.timeouts.get(&reader.function).copied()))
         });
-        // Two profiles may see the same mapping.
-        let readers: BTreeMap<_, _> = readers
-            .map(|(reader, timeout)| ((&reader.mapping_uuid, &reader.function), (reader, timeout)))
-            .collect();
-        finding::of_readers(read, &readers.into_values().collect::<Vec<_>>())
+        // Two profiles may see the same mapping, and only one of them may list the functions.
+        let mut known = BTreeMap::new();
+        for (reader, timeout) in readers {
+            let (_, seen) =
+                known.entry((&reader.mapping_uuid, &reader.function)).or_insert((reader, timeout));
+            *seen = seen.or(timeout);
+        }
+        finding::of_readers(read, &known.into_values().collect::<Vec<_>>())
     }
 
     fn attributes(&self, id: &QueueId) -> Option<&'a Attributes> {

@@ -68,7 +68,7 @@ fn short_visibility(read: &Attributes, readers: &[(&Reader, Option<u64>)]) -> Op
     let [visibility, needed, timeout] = [visibility, needed, timeout].map(span);
     Some(format!(
         "its visibility timeout is {visibility}, and the timeout of {function} {timeout}: SQS may deliver a message again \
-         while it is worked on; set it to {needed}, six times that and the batching window"
+         while Lambda works on it or is throttled; set it to {needed}, six times that and the batching window"
     ))
 }
 

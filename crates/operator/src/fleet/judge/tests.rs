@@ -432,8 +432,9 @@ fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
             timeouts: timeout.map(|timeout| ("shop".to_owned(), timeout)).into_iter().collect(),
             ..survey(vec![queue("orders", 0, 4, dlq), queue("orders-dlq", 0, 14, None)])
         };
-        // Two profiles of one account.
-        let fleet = Surveyed::new(&[survey.clone(), survey]).judge(&Ages::new(), &Received::new(), now());
+        // Two profiles of one account, of which one may not list the functions.
+        let blind = Survey { timeouts: BTreeMap::new(), ..survey.clone() };
+        let fleet = Surveyed::new(&[survey, blind]).judge(&Ages::new(), &Received::new(), now());
         assert_eq!(fleet.is_well(), fleet.queues.is_empty());
         let findings = fleet.queues.into_iter().flat_map(|queue| queue.findings);
         findings.map(|finding| (finding.code, finding.sentence)).collect::<Vec<_>>()
@@ -444,8 +445,8 @@ fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
     let no_dlq = "it has no dead-letter queue: a message that always fails is tried until SQS deletes it after 4d; give it \
                   a redrive policy";
     assert_eq!(found(None, Some(5), reader(true, 0)), [(Code::NoDlq, no_dlq.to_owned())]);
-    let short = "its visibility timeout is 30s, and the timeout of shop 5s: SQS may deliver a message again while it is \
-                 worked on; set it to 31s, six times that and the batching window";
+    let short = "its visibility timeout is 30s, and the timeout of shop 5s: SQS may deliver a message again while \
+                 Lambda works on it or is throttled; set it to 31s, six times that and the batching window";
     assert_eq!(found(dlq, Some(5), reader(true, 1)), [(Code::ShortVisibility, short.to_owned())]);
     let unreported = "shop reads it without ReportBatchItemFailures: one message that fails brings back its whole batch, \
                       and one that the function only names as failed is deleted; run `aws lambda \
