@@ -9,7 +9,7 @@ use redeliver_core::strategy::Role;
 use redeliver_operator::files::read_schema;
 use redeliver_operator::message_file::named;
 use redeliver_operator::queues::account;
-use redeliver_operator::sending::{FileToSend, Summary};
+use redeliver_operator::sending::{FileToSend, Stopped, Summary};
 use redeliver_operator::sentences::repeated_lines;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
@@ -50,22 +50,23 @@ async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
         let summary = open.preview(&terminal);
         terminal.end();
         remark_on_input(arguments, &summary);
+        summary.stopped.iter().for_each(stderr::error);
         return Ok(summary);
     }
     let stop = interrupted("interrupted: waiting for the batches on their way; Ctrl-C again does not wait")?;
     let summary = open.send(arguments.rate, &terminal, stop.requested()).await;
     terminal.end();
     remark_on_input(arguments, &summary);
-    if let Some(why) = &summary.stopped {
-        stderr::error(why);
-    }
+    summary.stopped.iter().for_each(stderr::error);
     if let Some(path) =
         journal.filter(|_| summary.exit_code() != ExitCode::Done && !summary.has_tried_nothing())
     {
         let path = path.display();
-        stderr::remark(format_args!(
-            "the sent lines are recorded in {path}: the same command sends the rest"
-        ));
+        let rest = match &summary.stopped {
+            Some(Stopped::Unreadable(_)) => "make the rest readable, and the same command sends it",
+            _ => "the same command sends the rest",
+        };
+        stderr::remark(format_args!("the sent lines are recorded in {path}: {rest}"));
     }
     Ok(summary)
 }
@@ -81,6 +82,6 @@ fn remark_on_input(arguments: &Arguments, summary: &Summary) {
 fn print(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, Failure> {
     let applied = arguments.apply.is_wanted();
     arguments.printing.print("send", summary, || summary.table(applied))?;
-    arguments.apply.remark_that_nothing_was_done(summary.planned > 0);
+    arguments.apply.remark_that_nothing_was_done(summary.planned > 0 && summary.stopped.is_none());
     Ok(summary.exit_code())
 }

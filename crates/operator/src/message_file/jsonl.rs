@@ -148,7 +148,7 @@ impl<R: BufRead> Lines<R> {
                         && may_be_export
                         && Export::is_begun_by(ahead) =>
                 {
-                    return Err(invalid("it ends in the middle of a JSON document"));
+                    return Err(invalid(CUT_OFF));
                 }
                 _ => return Ok(None),
             };
@@ -241,6 +241,10 @@ impl<R: BufRead> Lines<R> {
             self.expand(export);
             return Ok(None);
         }
+        // With `--plain` it would be sent as a body, with all messages that it holds.
+        if text.is_some_and(is_cut_export) {
+            return Err(invalid(CUT_OFF));
+        }
         self.number += 1;
         Ok(Some(self.line(content)))
     }
@@ -271,6 +275,14 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
+/// True for the beginning of an export on one line. An array may be a body.
+fn is_cut_export(line: &[u8]) -> bool {
+    let is_object = line.trim_ascii_start().starts_with(b"{");
+    let is_cut = || serde_json::from_slice::<IgnoredAny>(line).is_err_and(|error| error.is_eof());
+    is_object && Export::is_begun_by(line) && is_cut()
+}
+
+const CUT_OFF: &str = "it ends in the middle of a JSON document";
 const TOO_LARGE: &str =
     "a JSON document of more than 256 MiB; write each message on a line of its own, as `jq -c '.[]'` does";
 
@@ -496,6 +508,21 @@ mod tests {
             let why = "after 1 message of a receive-message export there is JSON of another kind, or none";
             let expected = vec![Ok("a".to_owned()), Err(why.to_owned())];
             assert_eq!(bodies(&format!("{export}{rest}\n")).0, expected, "{rest}");
+        }
+    }
+
+    #[test]
+    fn an_export_on_one_line_that_is_cut_off_is_refused_and_other_text_is_a_body() {
+        let cut = Err("it ends in the middle of a JSON document".to_owned());
+        let export = r#"{"Messages":[{"MessageId":"m","Body":"a"}]}"#;
+        let event = r#"{"Records":[{"messageId":"m","body":"a""#;
+        for begun in [&export[..export.len() - 1], event, r#" {"MessageId":"m","Body":"#] {
+            assert_eq!(bodies(begun), (vec![cut.clone()], None), "{begun}");
+            let (found, _) = bodies(&format!("{export}\n{begun}\n{export}\n"));
+            assert_eq!(found, [Ok("a".to_owned()), cut.clone()], "{begun}");
+        }
+        for body in [r#"{"Message":["#, r#"{"Messages":x}"#, "{\"a\":", r#"["a"#, "{"] {
+            assert_eq!(bodies(body), (all(&[body]), None));
         }
     }
 
