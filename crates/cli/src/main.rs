@@ -94,7 +94,8 @@ fn matches_of(
     let Some(at) = named else { return parsed };
     let mut with_stack = arguments;
     with_stack.splice(at + 1..=at, [OsString::from("--stack"), stack.into()]);
-    command.clone().try_get_matches_from(with_stack)
+    // Otherwise something else is missing, and nobody has typed a stack.
+    command.clone().try_get_matches_from(with_stack).or(parsed)
 }
 
 /// Prints help, the version or an error in usage. The command line may have been pasted from anywhere.
@@ -166,6 +167,9 @@ fn the_stack_of_the_environment_is_used_if_no_queue_is_named() {
     {
         assert_eq!(stack_of(named, prod), Some(None), "{named:?}");
     }
+    let words = ["redeliver", "send", "--stage", "test"].map(OsString::from).to_vec();
+    let error = matches_of(&Arguments::command(), words, Some("prod".to_owned())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MissingRequiredArgument, "the file is missing: {error}");
 }
 
 /// A page's filter may go on for hours.

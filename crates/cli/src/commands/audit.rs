@@ -73,8 +73,14 @@ fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<NextComma
     let Group { fingerprint, example, .. } =
         report.groups.first().filter(|group| group.fingerprint != OTHER)?;
     let words = arguments.source.words().filter(|_| arguments.period.is_default())?;
+    // A command without the rest of the selection would send more than was audited.
+    if arguments.selection.narrows_a_group() {
+        return None;
+    }
     let selected = match (&arguments.show, &arguments.selection.group) {
-        (Some(id), _) => Some(("ids", id)),
+        // Its whole id: `--ids` takes no beginning of one.
+        (Some(_), _) if report.total == 1 => Some(("ids", example)),
+        (Some(_), _) => return None,
         (None, Some(_)) => Some(("group", fingerprint)),
         (None, None) => None,
     };

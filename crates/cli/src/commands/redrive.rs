@@ -13,6 +13,7 @@ pub use arguments::Arguments;
 
 use indicatif::ProgressBar;
 use redeliver_dead_letters::redrive::{Early, Ending, Progress};
+use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::queues::account;
 use redeliver_operator::redrive::{RedriveToFile, RedriveToQueue, Redriven, TO_THEIR_OWN, describe_wait};
@@ -123,7 +124,8 @@ fn print(arguments: &Arguments, Redriven { report, missing, .. }: &Redriven) -> 
     if let Some(sentence) = report_text::sentence(ending, way, report) {
         stderr::warning(sentence);
     }
-    if let Some(command) = next_command(arguments, ending, report.planned > 0) {
+    let next = next_command(arguments, ending, report.planned > 0);
+    if let Some(command) = next.filter(|_| printing.is_for_people()) {
         stderr::next(&command, "operate/redrive");
     }
     Ok(match ending {
@@ -136,8 +138,8 @@ fn print(arguments: &Arguments, Redriven { report, missing, .. }: &Redriven) -> 
 fn next_command(arguments: &Arguments, ending: Ending, is_something_planned: bool) -> Option<NextCommand> {
     let again = || NextCommand::again(std::env::args_os());
     let source = &arguments.from;
-    if !arguments.printing.is_for_people() && arguments.from.file.is_none() {
-        return None;
+    if source.file.as_deref().is_some_and(is_standard_input) {
+        return None; // it can be read only once
     }
     if !arguments.apply.is_wanted() {
         let is_asked_for = is_something_planned && !arguments.apply.is_dry_run();

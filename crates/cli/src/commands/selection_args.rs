@@ -33,6 +33,11 @@ impl SelectionArgs {
         self.group.is_none() && self.ids.is_empty() && self.filter.is_none()
     }
 
+    /// True if only a part of a group is selected.
+    pub fn narrows_a_group(&self) -> bool {
+        self.group.is_some() && (!self.ids.is_empty() || self.filter.is_some() || self.max.is_some())
+    }
+
     pub fn max(&self) -> u64 {
         self.max.unwrap_or(u64::MAX)
     }

@@ -87,7 +87,7 @@ pub struct Arguments {
     /// have it
     #[arg(long, value_name = "FINGERPRINT", requires = "known_causes", conflicts_with_all = ["SelectionArgs", "save"])]
     pub(super) resolved: Option<String>,
-    /// The cause of its end, such as a version of the function
+    /// The fix, such as a version of the function
     #[arg(long, value_name = "NAME", requires = "resolved")]
     pub(super) resolved_by: Option<String>,
     /// Write the selected dead letters to this new file, which `redrive FILE` and `send --backup FILE` send; an existing

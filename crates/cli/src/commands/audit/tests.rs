@@ -152,7 +152,11 @@ fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
     assert_eq!(next(named).unwrap(), format!("redeliver audit {named} --show {}", id(1)));
     let selected = format!("{named} --group {group}");
     assert_eq!(next(&selected).unwrap(), format!("redeliver redrive {selected}"));
-    assert_eq!(next("--queue dlq --show 1").unwrap(), "redeliver redrive --queue dlq --ids 1");
+    assert_eq!(next(&format!("{selected} --max 1")), None, "the next command would send more");
+    assert_eq!(
+        next("--queue dlq --show 0191").unwrap(),
+        format!("redeliver redrive --queue dlq --ids {}", id(1))
+    );
     assert_eq!(next("dead.jsonl").unwrap(), format!("redeliver audit dead.jsonl --show {}", id(1)));
     assert_eq!((next("-"), next("dead.jsonl --show 1")), (None, None));
 }
