@@ -127,9 +127,10 @@ impl<'a> Messages<'a> {
     }
 
     fn invalid(&mut self, stack: &Stack, is_moved: bool) {
-        // Where plain messages are taken, too, nothing else is invalid.
-        let message_id = format!("no UUID {} {is_moved}", stack.account.id);
-        let body = json!({ "metadata": { "message_id": message_id }, "data": {} }).to_string();
+        // Where plain messages are taken, too, only what is nearly an envelope is invalid.
+        let message_id = format!("{}-0000-4000-8000-{:012}", &stack.account.id[4..], self.sent.len());
+        let metadata = json!({ "message_id": message_id, "retry_attempt": format!("once {is_moved}") });
+        let body = json!({ "metadata": metadata, "data": {} }).to_string();
         let end = End::Final("INVALID_MESSAGE_SCHEMA");
         self.sent.push(Sent { id: body.clone(), body, failures: 0, is_moved, end });
     }
