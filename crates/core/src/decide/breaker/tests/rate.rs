@@ -284,7 +284,7 @@ fn a_slow_start_ends_at_64_calls_a_second() {
     let mut refused = RateLimit::after_outage(now, now, 0);
     assert!(refused.refuse(0, 1, now.after(1.0)));
     let second = now.after(1.0);
-    assert!((0..100).all(|_| !refused.answer(second)), "after a refusal it is no slow start");
+    assert!((0..100).all(|_| !refused.answer(second)), "a refusal ends a slow start");
 }
 
 /// A message that waits for its place would come back later for each call that was not made.
