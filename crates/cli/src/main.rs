@@ -94,7 +94,7 @@ fn matches_of(
     let Some(at) = named else { return parsed };
     let mut with_stack = arguments;
     with_stack.splice(at + 1..=at, [OsString::from("--stack"), stack.into()]);
-    // Otherwise something else is missing, and nobody has typed a stack.
+    // If that fails, too, another argument is missing: the first error names it.
     command.clone().try_get_matches_from(with_stack).or(parsed)
 }
 

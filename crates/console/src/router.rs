@@ -348,14 +348,14 @@ async fn restore_plan(at: AtDeployment, InPath(Id { id }): InPath<Id>) -> Answer
 
 async fn show_switches(at: AtDeployment) -> Answer {
     at.check_queue()?;
-    at.keep_up();
+    at.status.keep_asking(&at.queues, &at.connection, &at.from);
     at.page(Place::Pause, "Pause and resume", &pause::switches(&at))
 }
 
 /// Updates the page until there is something to see.
 async fn switches_live(at: AtDeployment) -> Response {
     live(move || {
-        at.keep_up();
+        at.status.keep_asking(&at.queues, &at.connection, &at.from);
         if at.status.last_seen.seen().is_some() { None } else { Some(status::waiting(&at)) }
     })
 }

@@ -15,10 +15,11 @@ mod wire;
 use std::fmt::Display;
 use std::time::Duration;
 
-pub use attach::{Attached, FAILURE_BYTES_MAX};
+pub use attach::Attached;
 pub(crate) use attach::{SplitTraceHeader, split_trace_header};
 pub use hold::{Hold, HoldReason, Outage};
 use strum::{IntoStaticStr, VariantArray};
+pub use wire::FAILURE_BYTES_MAX;
 pub(crate) use wire::RawFailure;
 
 use crate::handler::{FailureKind, HandlerError};

@@ -160,8 +160,13 @@ impl DeadLetterRecord {
     /// and what redeliver has written. All others are masked like the body.
     #[must_use]
     pub fn is_open(&self, attribute: &str) -> bool {
-        let ours = [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS];
-        attribute == TENANT || self.dead_letter.is_some() && ours.contains(&attribute)
+        attribute == TENANT || self.is_ours(attribute)
+    }
+
+    /// True if redeliver has written the attribute.
+    #[must_use]
+    pub fn is_ours(&self, attribute: &str) -> bool {
+        self.dead_letter.is_some() && [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&attribute)
     }
 
     /// The places that an archive has left out: `/data/email, /data/name`, or `body`; empty if there are none.

@@ -79,7 +79,7 @@ mod tests {
 
     /// A producer sees what to change, and not the name of a rule.
     #[test]
-    fn what_a_time_lacks_is_named() {
+    fn an_incomplete_time_names_its_missing_parts() {
         for (text, rule) in [
             ("2030-01-01T00:00:00", "has no time zone: add Z or +00:00"),
             ("2030-01-01T00:00:00.123456", "has no time zone: add Z or +00:00"),

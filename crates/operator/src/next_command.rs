@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_a_cursor_is_not_for_copying() {
+    fn a_command_with_control_characters_is_not_printable() {
         assert!(NextCommand::new("audit").option("show", "1").is_printable());
         assert!(!NextCommand::new("audit").option("show", "1\u{202e}").is_printable());
     }

@@ -76,7 +76,7 @@ fn what_is_missing_is_named_and_ids_of_another_kind_are_plain() {
     assert_eq!((checked.status.code(), stderr(&checked).as_str()), (Some(0), ""));
 }
 
-/// What people have at hand of a queue. As one message each they would be sent as nobody meant them.
+/// Exports of a queue hold messages: sent as they are, each would be one wrong message.
 #[test]
 fn an_export_is_read_as_its_messages_by_each_command() {
     let attributes = r#"{"t":{"StringValue":"v","DataType":"String"}}"#;

@@ -23,7 +23,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Err(fleet.problems_in_short().join("\n").into());
     }
     arguments.output.write(&match arguments.format {
-        Format::Table => table::of(&fleet, &arguments.output.layout(fleet.at)),
+        Format::Table => table::fleet_table(&fleet, &arguments.output.layout(fleet.at)),
         Format::Json => document("fleet", &fleet),
         Format::Html => html::of(&fleet),
     })?;

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 
 use super::wire::RawFailure;
-use super::wire::{Time, Wire};
+use super::wire::{FAILURE_BYTES_MAX, Time, Wire};
 use super::{Answer, CameBack, Case, Delivery, Failure, HandOff, Hop, LastError, Verdict};
 use crate::json::forward_compatible::UnknownMembers;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
@@ -17,9 +17,6 @@ use crate::message::origin::Origin;
 use crate::message::reserved::FAILURE;
 use crate::message::{Attribute, Attributes, attributes_size};
 use crate::truncate;
-
-/// Size limit of the document before folding, without the location of the log lines.
-pub const FAILURE_BYTES_MAX: usize = 1024;
 
 /// The attributes and the trace header of a message that carries a document.
 #[derive(Clone, Debug, PartialEq, Eq)]

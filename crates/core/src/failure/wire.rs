@@ -7,7 +7,6 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::attach::FAILURE_BYTES_MAX;
 use super::{
     Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Outage, Stage,
     Verdict,
@@ -23,6 +22,8 @@ use crate::message::{Attribute, ReceivedMessage, Timestamp};
 use crate::span_context::SpanContext;
 use crate::truncate;
 
+/// Size limit of the document before folding, without the location of the log lines.
+pub const FAILURE_BYTES_MAX: usize = 1024;
 /// Size limit of the texts that are read: four times that of the documents that we write, for later versions.
 const DETAILS_BYTES_MAX: usize = 4 * FAILURE_BYTES_MAX;
 

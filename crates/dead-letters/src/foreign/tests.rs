@@ -123,7 +123,7 @@ fn it_is_said_until_when_the_records_of_a_stream_can_be_read() {
     assert!(kinesis.remarks()[0].ends_with(
         ": Kinesis deletes them from 2026-11-15T00:38:04.835Z on, unless the stream keeps them longer than 24 hours."
     ));
-    // Kafka and others keep their records for as long as they are told to.
+    // The retention of a Kafka topic is a setting that nothing here says.
     let batch = kinesis.batch.unwrap();
     for (stream, is_known) in
         [(Stream::Kinesis, true), (Stream::DynamoDb, true), (Stream::Kafka, false), (Stream::Other, false)]

@@ -2,7 +2,6 @@
 
 use chrono::TimeDelta;
 use maud::{Markup, html};
-use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::{DeadLetterRecord, plain};
 
@@ -169,9 +168,8 @@ fn log_lines(record: &DeadLetterRecord) -> Markup {
 
 /// The producer's attributes. Ours are shown elsewhere on the page.
 fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
-    let is_shown =
-        |name: &str| record.dead_letter.is_some() && [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name);
-    let mut shown = record.message.attributes.iter().filter(|(name, _)| !is_shown(name)).peekable();
+    let attributes = record.message.attributes.iter();
+    let mut shown = attributes.filter(|(name, _)| !record.is_ours(name)).peekable();
     html! {
         @if shown.peek().is_some() {
             div class="scroll" tabindex="0" role="region" aria-label="Attributes" { table class="attributes" {

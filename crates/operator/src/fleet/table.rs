@@ -8,7 +8,7 @@ use crate::terminal::layout::Layout;
 use crate::terminal::units::{about, counted, grouped, span};
 
 /// The report for people.
-pub fn of(fleet: &Fleet, layout: &Layout) -> String {
+pub fn fleet_table(fleet: &Fleet, layout: &Layout) -> String {
     let head = format!("{} ({})", totals(fleet), layout.clock(fleet.at));
     let mut text = layout.paragraph(&head, 2) + "\n";
     for (account, region) in fleet.places() {

@@ -95,13 +95,13 @@ fn read_object(document: &str) -> Option<Export> {
         } else {
             messages.iter().all(|message| self::members(message.get()).is_some_and(|it| is_received(&it, 1)))
         };
-        return is_received.then(|| Export::of(Kind::Received, &messages));
+        return is_received.then(|| Export::new(Kind::Received, &messages));
     }
     if let Some(records) = members.get("Records") {
         let records: Vec<&RawValue> = serde_json::from_str(records.get()).ok()?;
         let is_record = |record: &&RawValue| self::members(record.get()).is_some_and(|it| is_record(&it));
         let is_event = !records.is_empty() && records.iter().all(is_record);
-        return is_event.then(|| Export::of(Kind::LambdaEvent, &records));
+        return is_event.then(|| Export::new(Kind::LambdaEvent, &records));
     }
     (is_received(&members, 2) || is_record(&members)).then(|| Export {
         kind: Kind::Message,
@@ -135,7 +135,7 @@ fn read_array(document: &str, is_whole_input: bool) -> Option<Export> {
 }
 
 impl Export {
-    fn of(kind: Kind, messages: &[&RawValue]) -> Self {
+    fn new(kind: Kind, messages: &[&RawValue]) -> Self {
         let elements = messages.iter().map(|message| Element::Exported(message.get().to_owned())).collect();
         Self { kind, elements }
     }
@@ -203,7 +203,7 @@ struct ExportedAttribute {
 /// id follows where it has none; `otherwise` is the time of one that does not say when it was sent.
 ///
 /// # Errors
-/// What is wrong with it, without its values.
+/// The message's defect, without its values.
 pub(super) fn archived(
     exported: &str,
     number: usize,

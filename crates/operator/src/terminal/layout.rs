@@ -13,7 +13,7 @@ use crate::terminal::units::{DAY, HOUR, MINUTE, span, table};
 
 /// Columns of a terminal that does not tell its size.
 const COLUMNS: usize = 80;
-/// Columns of a name that is still told from others after its middle was cut.
+/// Shortest width of a cut name, in columns: its two ends still distinguish it.
 const NAME_MIN: usize = 16;
 /// Columns between two cells.
 const GAP: usize = 2;

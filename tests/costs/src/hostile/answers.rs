@@ -1,4 +1,4 @@
-//! What the functions read of answers: those of targets, and Lambda's events, which hold ten messages.
+//! The functions' readers of answers: those of targets, and Lambda's events, which hold ten messages.
 
 use bytes::Bytes;
 use redeliver_core::decide::call_outcome;

@@ -1,4 +1,4 @@
-//! What the command line reads of a dead letter, its own or anybody's.
+//! The command line's readers of a dead letter, redeliver's own or a foreign one.
 
 use redeliver_core::message::{Attribute, Attributes};
 use redeliver_dead_letters::edit::splice;

@@ -1,4 +1,4 @@
-//! What the functions read of a message: its body, its attributes, its trace header, and what they write for it.
+//! The functions' readers of a message, its body, attributes and trace header, and the writers of their documents.
 
 use redeliver_core::archive::{ArchivedMessage, Omit};
 use redeliver_core::arrival::Arrival;

@@ -185,7 +185,7 @@ impl Knobs {
     }
 }
 
-/// Of a third of the runs.
+/// Unreadable records, in a third of the runs.
 fn unreadable(seed: u64) -> f64 {
     let mut rng = StdRng::seed_from_u64(seed ^ 0x0f1f_0000_0000_0001);
     if rng.random_bool(0.33) { rng.random::<f64>() * 0.2 } else { 0.0 }

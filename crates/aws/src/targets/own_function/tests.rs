@@ -1013,7 +1013,7 @@ async fn outcomes_and_shapes(
     (outcomes, shapes)
 }
 
-/// Without the event nobody would know why messages that the handler meant to fail are gone.
+/// The event is the only trace of messages that the handler meant to fail.
 #[tokio::test]
 async fn an_answer_that_looks_like_a_report_is_reported_once_a_shape_and_is_a_success() {
     for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {

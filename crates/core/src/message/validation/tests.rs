@@ -96,7 +96,7 @@ fn a_message_needs_metadata_with_an_id_and_data() {
 
 /// A producer reads what to write, and not the schema again.
 #[test]
-fn what_an_id_or_a_time_is_instead_is_named() {
+fn a_wrong_id_or_time_is_named_by_its_form() {
     let said = |member: &str, value: &str| {
         let id = format!(r#""message_id":"{ID}","#);
         let id = if member == "message_id" { "" } else { &id };

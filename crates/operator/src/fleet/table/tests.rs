@@ -82,7 +82,7 @@ pub(in crate::fleet) fn fleet() -> Fleet {
 
 #[test]
 fn a_person_sees_each_place_its_dlqs_and_below_them_what_is_wrong() {
-    let table = of(&fleet(), &Layout::Whole);
+    let table = fleet_table(&fleet(), &Layout::Whole);
     assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
     let lines: Vec<_> =
         table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -116,13 +116,13 @@ fn a_person_sees_each_place_its_dlqs_and_below_them_what_is_wrong() {
 fn what_moves_a_cursor_is_written_out() {
     let mut fleet = fleet();
     fleet.dlqs[2].error = Some("\u{1b}[2J".to_owned());
-    assert!(of(&fleet, &Layout::Whole).contains("! unreadable: \\u{1b}[2J\n"));
+    assert!(fleet_table(&fleet, &Layout::Whole).contains("! unreadable: \\u{1b}[2J\n"));
 }
 
 #[test]
 fn a_queue_that_is_not_a_dlq_stands_below_the_dlqs_of_its_place() {
     let fleet = with_a_queue_without_dlq();
-    let table = of(&fleet, &Layout::Whole);
+    let table = fleet_table(&fleet, &Layout::Whole);
     let start = "6 DLQs, 1 with messages, 2 with something wrong; 1 other queue with something wrong (";
     assert!(table.starts_with(start), "{table}");
     let below = " ? orphan-dlq: perhaps an orphan\n ! orders<b>: it has no dead-letter queue\n\neu-west-1";

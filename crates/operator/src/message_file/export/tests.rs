@@ -67,7 +67,7 @@ fn a_lambda_event_has_its_records() {
 }
 
 #[test]
-fn what_the_sdks_print_and_jq_takes_out_are_the_same_messages() {
+fn exports_of_sdks_and_of_jq_are_read_as_the_same_messages() {
     let one = r#"{"Body":"x","MessageId":"m"}"#;
     for (document, kind) in [
         (format!(r#"{{"Messages":[{one}],"ResponseMetadata":{{"RetryAttempts":0}}}}"#), Kind::Received),
@@ -135,7 +135,7 @@ fn a_message_without_an_id_gets_one_of_its_own_in_each_run() {
 }
 
 #[test]
-fn what_is_wrong_with_a_message_is_said_without_its_values() {
+fn a_defect_of_a_message_is_named_without_its_values() {
     let refusal = |message: &str| archived(message, 1, Timestamp::UNIX_EPOCH).unwrap_err();
     assert_eq!(
         refusal(r#"{"Body":"x","Attributes":{"SentTimestamp":"CANARY"}}"#),
@@ -146,7 +146,7 @@ fn what_is_wrong_with_a_message_is_said_without_its_values() {
 }
 
 #[test]
-fn what_was_recognized_is_counted_by_kind() {
+fn recognized_messages_are_counted_by_kind() {
     let mut tally = Tally::default();
     for document in [RECEIVED, EVENT] {
         tally.add(&Export::read(document, true).unwrap());
