@@ -239,7 +239,7 @@ describe('what it refuses, and then changes nothing', { skip: withoutPython }, (
       ['alias/aws/sqs', 'SUCCESS'],
       ['arn:aws:kms:eu-west-1:111122223333:alias/aws/sqs', 'SUCCESS'],
       ['alias/team-aws/sqs', 'FAILED'],
-    ]) {
+    ] as const) {
       assert.equal((await run({ attributes: { ...FRESH, KmsMasterKeyId: key } }, create)).answer.Status, status, key);
     }
   });

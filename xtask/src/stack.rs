@@ -59,9 +59,13 @@ fn cdk_with(arguments: &[String]) -> Result<Command, Failure> {
     Ok(cdk)
 }
 
-/// Type checks and tests of the stack, and CloudFormation's rules on its templates.
+/// Type checks of the stack and its tests.
+pub(crate) fn check_types() -> Result<(), Failure> {
+    run(STACK.command("node").args(["node_modules/typescript/bin/tsc", "--project", "."]))
+}
+
+/// Tests of the stack, and CloudFormation's rules on its templates.
 pub(crate) fn test(venv: Option<&Path>) -> Result<(), Failure> {
-    run(STACK.command("node").args(["node_modules/typescript/bin/tsc", "--project", "."]))?;
     run(STACK.command("node").args(["--import", "tsx", "test/run.ts"]))?;
     let templates = target_dir().join("templates");
     let _of_an_earlier_run = fs::remove_dir_all(&templates);

@@ -171,6 +171,10 @@ impl Packages {
 /// Dependencies, packages, the workflows and forms of GitHub, the examples for Kubernetes and ECS.
 fn check_what_is_published(report: &mut Report, packages: &Packages) -> Result<(), Failure> {
     supply_chain::check(report, &packages.python)?;
+    match &packages.node {
+        Node::Ready => report.step("types of the stack", stack::check_types)?,
+        Node::Unavailable(remedy) => report.skip("types of the stack", remedy)?,
+    }
     report.step("packages of the public crates, and their Rust version", packages::check)?;
     match packages.both() {
         Ok(venv) => report.step("workflows", || workflows::check(venv))?,
@@ -328,6 +332,7 @@ fn task(program: &Path, arguments: &[&str]) -> Command {
 pub(crate) fn stack() -> Result<(), Failure> {
     let venv = venv::set_up(&venv::TESTS)?.required()?;
     npm::set_up()?.required()?;
+    stack::check_types()?;
     stack::test(Some(&venv))
 }
 
