@@ -26,6 +26,7 @@ mod report;
 mod sizes;
 mod stack;
 mod supply_chain;
+mod system_packages;
 mod test;
 mod tools;
 mod venv;

@@ -22,6 +22,7 @@ use crate::report::{Report, forget_skipped_tests};
 use crate::sizes;
 use crate::stack;
 use crate::supply_chain;
+use crate::system_packages;
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 use crate::venv::{self, Python};
 use crate::words;
@@ -96,6 +97,7 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
 fn steps(report: &mut Report, part: Option<Part>) -> Result<(), Failure> {
     let wants = |wanted: Part| part.is_none_or(|part| part == wanted);
     let this_program = this_program()?;
+    report.step("packages of the system", system_packages::install_missing)?;
     if wants(Part::Lints) {
         report.step("format", format)?;
         report.step("words", words::check)?;

@@ -1,0 +1,90 @@
+//! What the tests need of the machine beyond Rust, from Debian's and Ubuntu's packages.
+
+use std::process::Command;
+
+use crate::tools::{Failure, is_ci, output, run};
+
+/// Programs that the tests run, and the packages that have them.
+struct Need {
+    /// Each is started with these arguments, to see whether it is there.
+    programs: &'static [&'static [&'static str]],
+    packages: &'static [&'static str],
+}
+
+const NEEDS: [Need; 8] = [
+    Need {
+        programs: &[&["python3", "-c", "import ensurepip, venv"]],
+        packages: &["python3", "python3-venv"],
+    },
+    Need { programs: &[&["node", "--version"], &["npm", "--version"]], packages: &["nodejs", "npm"] },
+    Need {
+        programs: &[&["javac", "--version"], &["mvn", "--version"]],
+        packages: &["default-jdk-headless", "maven"],
+    },
+    Need { programs: &[&["go", "version"]], packages: &["ca-certificates", "golang-go"] },
+    Need { programs: &[&["chromium", "--version"]], packages: &["chromium"] },
+    Need { programs: &[&["c++", "--version"], &["make", "--version"]], packages: &["g++", "make"] },
+    Need { programs: &[&["valgrind", "--version"]], packages: &["valgrind"] },
+    Need { programs: &[&["umoci", "--version"]], packages: &["ca-certificates", "umoci"] },
+];
+
+/// Installs the packages of all programs that are missing: as root, and with `CI` set where `sudo` asks for no password.
+/// Otherwise prints the command that installs them; the steps that need them are skipped.
+///
+/// # Errors
+/// apt-get's.
+pub(crate) fn install_missing() -> Result<(), Failure> {
+    let packages = missing(runs);
+    if packages.is_empty() || !runs(&["apt-get", "--version"]) {
+        return Ok(());
+    }
+    let Some(sudo) = privileges() else {
+        println!("missing on this machine: run `sudo apt-get install {}`", packages.join(" "));
+        return Ok(());
+    };
+    let apt_get = |arguments: &[&str]| {
+        let words: Vec<&str> = sudo.iter().chain(&["apt-get"]).chain(arguments).copied().collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive");
+        run(&mut command)
+    };
+    apt_get(&["update"])?;
+    apt_get(&[&["install", "--yes", "--no-install-recommends"], &packages[..]].concat())
+}
+
+/// The command that makes others run as root; empty if this runs as root, `None` if neither is possible.
+fn privileges() -> Option<&'static [&'static str]> {
+    let is_root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if is_root {
+        return Some(&[]);
+    }
+    let sudo: &[&str] = &["sudo", "--non-interactive"];
+    (is_ci() && runs(&["sudo", "--non-interactive", "true"])).then_some(sudo)
+}
+
+fn missing(runs: impl Fn(&[&str]) -> bool) -> Vec<&'static str> {
+    let unmet = NEEDS.iter().filter(|need| !need.programs.iter().all(|program| runs(program)));
+    let mut packages: Vec<&str> = unmet.flat_map(|need| need.packages).copied().collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn runs(program: &[&str]) -> bool {
+    output(Command::new(program[0]).args(&program[1..])).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+
+    #[test]
+    fn packages_of_missing_programs_are_named_once() {
+        assert_eq!(missing(|_| true), [""; 0]);
+        assert_eq!(missing(|program| program[0] != "npm"), ["nodejs", "npm"]);
+        assert_eq!(
+            missing(|program| !["go", "umoci"].contains(&program[0])),
+            ["ca-certificates", "golang-go", "umoci"]
+        );
+    }
+}
