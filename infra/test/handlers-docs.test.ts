@@ -19,9 +19,9 @@ function block(language: string): string {
 
 const event = (cents: number) => ({ metadata: { message_id: '0191f3a2-7b1c-7d3e-8f00-000000000001' }, data: { order: 'A-1', cents } });
 
-test('the targets in docs/handlers.md are those in examples/targets, and the Rust handler is the one that is compiled', () => {
+test('the target in docs/handlers.md is that in examples/targets, and the Rust handler is the one that is compiled', () => {
   assert.equal(block('python'), file('examples/targets/orders.py'));
-  assert.equal(block('js'), file('examples/targets/orders.mjs'));
+  assert.ok(page.includes('(../examples/targets/orders.mjs)'));
   const compiled = file('crates/message-processor/examples/custom_handler.rs');
   const handlerOf = (code: string): string => code.slice(code.indexOf('#[derive(Deserialize)]'), code.indexOf('#[tokio::main')).replace(/#\[expect.*\n/, '');
   assert.equal(handlerOf(block('rust')), handlerOf(compiled));

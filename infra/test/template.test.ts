@@ -378,7 +378,13 @@ test('the example of the page is taken, by the template and by the functions', (
 test('the page explains each parameter, with its default', () => {
   const [page = '', ofOwnFunction = '', ofOrdered = ''] = PAGE.split(/\n## (?:Your own function|Ordered)\n/);
   assertExplained(page, PARAMETERS);
-  assertExplained(ofOwnFunction, OWN_FUNCTION_PARAMETERS);
+  type Parameter = { readonly Type: string; readonly Default?: string | number };
+  const first: Record<string, Parameter> = PARAMETERS;
+  const own = Object.entries<Parameter>(OWN_FUNCTION_PARAMETERS);
+  assertExplained(ofOwnFunction, Object.fromEntries(own.filter(([name, { Default }]) => first[name] === undefined || first[name].Default !== Default)));
+  const [, without = ''] = /without\s+(.*?)\. /s.exec(ofOwnFunction.slice(ofOwnFunction.indexOf('The others are those of'))) ?? [];
+  const missing = Object.keys(PARAMETERS).filter((name) => !(name in OWN_FUNCTION_PARAMETERS));
+  assert.deepEqual([...without.matchAll(/`(\w+)`/g)].map(([, name]) => name), missing);
   const { MessageAgeAlarmSeconds, GroupWaitAlarmSeconds, ...others } = ORDERED_PARAMETERS;
   assertExplained(ofOrdered, { MessageAgeAlarmSeconds, GroupWaitAlarmSeconds });
   const { MessageAgeAlarmSeconds: _age, Strategy: _strategy, ...same } = PARAMETERS;
@@ -395,46 +401,48 @@ function assertExplained(page: string, parameters: JsonObject): void {
 }
 
 const TERRAFORM_PAGE = readFileSync(join(__dirname, '../../docs/terraform.md'), 'utf8');
-/** The zips that Terraform is told of: for the template, and for the user's own function. */
-const [TERRAFORM_NAMES = [], TERRAFORM_OWN_NAMES = []] = [...TERRAFORM_PAGE.matchAll(/toset\(\[(.*?)\]\)/gs)].map(([, names = '']) =>
-  [...names.matchAll(/"(\S+?)"/g)].map(([, name]) => name),
-);
+const [TERRAFORM = '', TERRAFORM_OWN = ''] = ['stack', 'own-function'].map((name) => readFileSync(join(__dirname, `../../examples/terraform/${name}.tf`), 'utf8'));
+/** The zips that Terraform uploads: for the template, and for the user's own function. */
+const [TERRAFORM_NAMES = [], TERRAFORM_OWN_NAMES = []] = [TERRAFORM, TERRAFORM_OWN].map((file) => {
+  const [, names = ''] = /toset\(\[(.*?)\]\)/s.exec(file) ?? [];
+  return [...names.matchAll(/"(\S+?)"/g)].map(([, name]) => name);
+});
 
 /** The zips of a template that Terraform finds there. */
-function foundByTerraform(file: string): (string | undefined)[] {
-  const [, sought = ''] = /"\/(\(Code\|Content\): .*)\/",/.exec(TERRAFORM_PAGE) ?? [];
+function foundByTerraform(configuration: string, file: string): (string | undefined)[] {
+  const [, sought = ''] = /"\/(\(Code\|Content\): .*)\/",/.exec(configuration) ?? [];
   return [...file.matchAll(new RegExp(`^ {6}${sought}$`, 'gm'))].map(([, , name]) => name).toSorted();
 }
 
 test("for the user's own function and queue, Terraform has the zips, the parameters and the outputs", () => {
   const file = ownFunctionTemplateFile(FROM);
   const { Outputs, Parameters } = parse(file, { version: '1.1' });
-  assert.deepEqual(foundByTerraform(file), TERRAFORM_OWN_NAMES.toSorted());
+  assert.deepEqual(foundByTerraform(TERRAFORM_OWN, file), TERRAFORM_OWN_NAMES.toSorted());
   assert.equal(file.match(/[.]zip$/gm)?.length, TERRAFORM_OWN_NAMES.length);
-  const [, block = ''] = TERRAFORM_PAGE.split('## Your own function and your own queue');
-  assert.ok(block.includes('`redeliver-own-function-arm64.template.yaml`'));
-  const [, given = ''] = /parameters = \{(.*?)\n  \}/s.exec(block) ?? [];
+  assert.ok(TERRAFORM_PAGE.includes('`redeliver-own-function-arm64.template.yaml`'));
+  assert.ok(TERRAFORM_OWN.includes('/redeliver-own-function-arm64.template.yaml"'));
+  const [, given = ''] = /parameters = \{(.*?)\n  \}/s.exec(TERRAFORM_OWN) ?? [];
   const names = [...given.matchAll(/^ +(\w+) +=/gm)].map(([, name = '']) => name);
   assert.ok(names.includes('SourceQueueArn'));
   assert.deepEqual(names.filter((name) => !(name in Parameters)), []);
   const required = Object.entries<any>(Parameters).filter(([, { Default }]) => Default === undefined).map(([name]) => name);
   assert.deepEqual(required.filter((name) => !names.includes(name)), []);
-  const outputs = [...block.matchAll(/outputs\["(\w+)"\]/g)].map(([, name = '']) => name);
+  const outputs = [...TERRAFORM_OWN.matchAll(/outputs\["(\w+)"\]/g)].map(([, name = '']) => name);
   assert.deepEqual(outputs, ['LayerArn', 'FunctionVariables']);
   assert.deepEqual(outputs.filter((name) => !(name in Outputs)), []);
 });
 
-test('as a file it is what Terraform is told to look for, and too large to be given without a bucket', () => {
-  const [page, listed] = [TERRAFORM_PAGE, TERRAFORM_NAMES];
+test('as a file it is what Terraform looks for, and too large to be given without a bucket', () => {
+  const listed = TERRAFORM_NAMES;
   assert.deepEqual(listed.map((name) => `redeliver-${name}-arm64.zip`), ZIPS);
-  assert.deepEqual(foundByTerraform(FILE), listed.toSorted());
+  assert.deepEqual(foundByTerraform(TERRAFORM, FILE), listed.toSorted());
   assert.equal(FILE.match(/Code:/g)?.length, listed.length);
   assert.doesNotMatch(FILE, /[:-] [&*]/, 'no aliases');
   // "CloudFormation quotas": in a request, and in a bucket.
   assert.ok(FILE.length > 51_200 && FILE.length < 1_000_000, `${FILE.length} bytes`);
-  const [, file = ''] = /`(redeliver-ordered-\S+)`/.exec(page) ?? [];
+  const [, file = ''] = /`(redeliver-ordered-\S+)`/.exec(TERRAFORM_PAGE) ?? [];
   assert.equal(file, 'redeliver-ordered-arm64.template.yaml');
-  assert.deepEqual(foundByTerraform(ORDERED_FILE), listed.filter((name) => name !== 'failed-message-processor').toSorted());
+  assert.deepEqual(foundByTerraform(TERRAFORM, ORDERED_FILE), listed.filter((name) => name !== 'failed-message-processor').toSorted());
   assert.ok(ORDERED_FILE.length < 1_000_000, `${ORDERED_FILE.length} bytes`);
   assert.ok(Object.keys(parse(ORDERED_FILE, { version: '1.1' }).Resources).length <= 500);
 });
