@@ -108,9 +108,9 @@ test('a producer that no policy could admit is refused', () => {
   assert.match(refused({ producers: ['444455556666'] as unknown as Producer[] }), /^producers\[0\] is a string; give Producer\.principal\(…\), Producer\.topic\(…\), /);
 });
 
-test('the statements to copy from producers.md are those of the construct', () => {
-  const page = readFileSync(join(__dirname, '../../docs/producers.md'), 'utf8');
-  const [queue, key] = [...page.matchAll(/^```json\n(\[\n.*?)```$/gms)].map(([, block = '']) => JSON.parse(block)) as [any[], any[]];
+test('the statements to copy from examples/producers are those of the construct', () => {
+  const read = (name: string): any[] => JSON.parse(readFileSync(join(__dirname, `../../examples/producers/${name}.json`), 'utf8'));
+  const [queue, key] = [read('queue-policy'), read('key-policy')];
   const facts = (statements: any[]): unknown[] => statements.map(({ Sid, Principal, Action, Condition }) => [Sid, Principal, Action, Condition]);
   assert.deepEqual([facts(queue), facts(key)], [TO_THE_QUEUE, TO_THE_KEY]);
   assert.ok(queue.every(({ Effect, Resource }) => Effect === 'Allow' && Resource === 'arn:aws:sqs:eu-west-1:111122223333:orders'));

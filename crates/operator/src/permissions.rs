@@ -1,5 +1,4 @@
-//! The least IAM policy of each command. `RIGHTS` is the one table: the program prints policies from it, and
-//! docs/deploy/permissions.md is checked against it.
+//! The least IAM policy of each command. `RIGHTS` is the one table: the program prints policies from it.
 
 use std::collections::BTreeMap;
 

