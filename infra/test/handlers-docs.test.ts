@@ -10,21 +10,12 @@ import { handler } from '../../examples/targets/orders.mjs';
 const file = (path: string): string => readFileSync(join(__dirname, `../../${path}`), 'utf8');
 const page = file('docs/handlers.md');
 
-/** The page's only code block in a language. */
-function block(language: string): string {
-  const blocks = [...page.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, code = '']) => code);
-  assert.equal(blocks.length, 1, `docs/handlers.md has ${blocks.length} blocks of ${language}`);
-  return blocks[0] ?? '';
-}
-
 const event = (cents: number) => ({ metadata: { message_id: '0191f3a2-7b1c-7d3e-8f00-000000000001' }, data: { order: 'A-1', cents } });
 
-test('the target in docs/handlers.md is that in examples/targets, and the Rust handler is the one that is compiled', () => {
-  assert.equal(block('python'), file('examples/targets/orders.py'));
-  assert.ok(page.includes('(../examples/targets/orders.mjs)'));
-  const compiled = file('crates/message-processor/examples/custom_handler.rs');
-  const handlerOf = (code: string): string => code.slice(code.indexOf('#[derive(Deserialize)]'), code.indexOf('#[tokio::main')).replace(/#\[expect.*\n/, '');
-  assert.equal(handlerOf(block('rust')), handlerOf(compiled));
+test('docs/handlers.md links to the targets that are run here, and to the Rust handler that is compiled', () => {
+  for (const path of ['examples/targets/orders.py', 'examples/targets/orders.mjs', 'crates/message-processor/examples/custom_handler.rs']) {
+    assert.ok(page.includes(`(../${path})`), path);
+  }
 });
 
 // Node.js reports an error's `name`, Python its class; the final record and `non_retryable` use that name.
