@@ -10,7 +10,6 @@ use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 
-use super::usage::MEMORY_GB;
 use super::*;
 use crate::batching::Batching;
 use crate::planner::telemetry::log_bytes;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::prices::{Price, PriceList};
 
 /// The memory of each function in the stack.
-pub(super) const MEMORY_GB: f64 = 0.25;
+const MEMORY_GB: f64 = 0.25;
 /// The mean time of a call of the target: an assumption.
 pub const CALL_SECONDS: f64 = 0.3;
 /// Lambda's own log lines for an invocation: `START`, `END` and `REPORT` ("Monitoring Lambda functions").
