@@ -50,7 +50,7 @@ fn resends(silence: i64) -> usize {
 
 #[test]
 fn a_silence_makes_two_copies_a_receive_and_one_at_its_end() {
-    // docs/guarantees/limits.md: 2 × (⌊(S + T) ÷ V⌋ + 1) + 1.
+    // docs/guarantees.md: 2 × (⌊(S + T) ÷ V⌋ + 1) + 1.
     let bound = |silence| 2 * ((silence + TIMEOUT) / VISIBILITY + 1) + 1;
     for (silence, expected) in [(60, 3), (600, 9), (3610, 43)] {
         assert_eq!(resends(silence), expected, "{silence} s");

@@ -167,7 +167,7 @@ fn answers_lost_for_ever_are_reported_though_the_hand_offs_arrived() {
 
 #[test]
 fn a_silence_makes_two_copies_of_a_hand_off_and_the_redrive_a_third() {
-    // docs/guarantees/limits.md: 2 × 1 receive + 1.
+    // docs/guarantees.md: 2 × 1 receive + 1.
     let world = World::new();
     let intermediate = world.queue("intermediate");
     let redrive = Redrive { target_arn: intermediate.queue.arn().to_owned(), max_receive_count: 1 };
