@@ -12,7 +12,6 @@ mod faults;
 mod functions;
 mod fuzz;
 mod glibc;
-#[cfg(test)]
 mod guarantees;
 mod instructions;
 #[cfg(test)]
@@ -146,6 +145,8 @@ enum Task {
     ///
     /// The first time it compiles mdBook, which takes a minute or two.
     Docs,
+    /// Write docs/guarantees/tests.md: the promises of tests/promises.toml with their tests.
+    Guarantees,
     /// Build the public crates from their own tarballs, as crates.io would give them.
     Packages,
     /// Print a release's part of CHANGELOG.md, if its tag and all packages have the same version.
@@ -198,6 +199,7 @@ fn main() -> ExitCode {
         Task::Faults { planted: false, arguments } => faults::faults(&arguments),
         Task::Mutants(arguments) => mutants::mutants(&arguments),
         Task::Docs => docs::docs(),
+        Task::Guarantees => guarantees::guarantees(),
         Task::Packages => packages::build(),
         Task::ReleaseNotes { tag } => release::release_notes(&tag),
         Task::Bench { what } => bench(what),

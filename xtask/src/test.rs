@@ -31,7 +31,7 @@ use crate::workflows;
 /// The tests, and all programs that they run except the bundles. One build: `cargo test` takes the same features for it.
 const TEST_BUILD: [&str; 7] =
     ["build", "--workspace", "--lib", "--bins", "--tests", "--examples", "--test=end_to_end"];
-/// Queue changes that fresh seeds must check: the same work on a busy machine. docs/guarantees/tests.md has the number.
+/// Queue changes that fresh seeds must check: the same work on a busy machine. docs/guarantees/tests.md shows it.
 pub(crate) const SIMULATION_CHANGES: u32 = 1_000_000;
 /// … and in the inner loop.
 const QUICK_SIMULATION_CHANGES: u32 = 150_000;
