@@ -14,10 +14,9 @@ export enum Strategy {
    */
   VISIBILITY = 'visibility',
   /**
-   * The source queue is a FIFO queue. A failed message stays on it, hidden for the delay, and the rest of its message
-   * group waits behind it, so the order within the group is kept. Producers send a `MessageGroupId` and a
-   * `MessageDeduplicationId`. The queue has high throughput: both the deduplication and the quota of requests are per
-   * message group.
+   * A failed message stays on the source queue, a FIFO queue, hidden for the delay, and the rest of its message group
+   * waits behind it. Producers send a `MessageGroupId` and a `MessageDeduplicationId`. The queue has high throughput:
+   * both the deduplication and the quota of requests are per message group.
    */
   ORDERED = 'ordered',
 }
@@ -82,6 +81,6 @@ export enum Preset {
 export enum OnGiveUp {
   /** It goes on without that message. */
   CONTINUE = 'continue',
-  /** It waits until somebody decides, with `redeliver unblock`. An alarm says so. */
+  /** It waits for your decision with `redeliver unblock`. An alarm reports it. */
   BLOCK = 'block',
 }

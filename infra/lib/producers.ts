@@ -9,7 +9,7 @@ import type { GivenSourceQueue } from './existing-queue';
 /** A sender that needs a statement in the source queue's policy: another account, or an AWS service. */
 export class Producer {
   /**
-   * Another account, which decides itself who in it may send, or one of its roles or users.
+   * Another account, or one of its roles or users. An account's own policies decide who in it can send.
    *
    * @param principal an account id, or the ARN of a role or user.
    */
@@ -25,7 +25,7 @@ export class Producer {
   /**
    * The event notifications of a bucket.
    *
-   * @param account the bucket's account: a bucket's ARN does not name it, and a deleted bucket's name is free for others.
+   * @param account the bucket's account, which its ARN does not name. A deleted bucket's name is free for others.
    */
   public static bucket(bucketArn: string, account: string): Producer {
     return new Producer({ kind: 'bucket', bucketArn, account });

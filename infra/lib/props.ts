@@ -72,7 +72,7 @@ export interface CommonProps {
   /** The level of the functions' logs; with `LogLevel.WARN`, `logDetail` has no effect. Default: `LogLevel.INFO`. */
   readonly logLevel?: LogLevel;
   /**
-   * The functions send traces to X-Ray, sampled at one invocation a second and 5 % of the rest. Under heavy traffic,
+   * The functions send traces to X-Ray. One invocation a second and 5 % of the rest are sampled. Under heavy traffic,
    * traces cost more than the requests of retries. Default: true where Lambda has X-Ray (docs/deploy/regions.md).
    */
   readonly tracing?: boolean;
@@ -97,14 +97,14 @@ export interface CommonProps {
    */
   readonly ticketTopic?: sns.ITopic;
   /**
-   * The topic of alarms that somebody must act on at once (docs/operate/alarms.md says which). Default: `ticketTopic`.
+   * The topic of alarms that need action at once (docs/operate/alarms.md lists them). Default: `ticketTopic`.
    */
   readonly pageTopic?: sns.ITopic;
   /** `false`: alarms do not notify their topic when they are over. Default: true. */
   readonly okActions?: boolean;
   /** The alarms that are created. Default: `AlarmPreset.ALL`. */
   readonly alarmPreset?: AlarmPreset;
-  /** Changed or removed alarms, by the end of the alarm's name, such as `intermediate-dlq-backlog`. Default: none. */
+  /** Changed or removed alarms, by the end of their name, such as `intermediate-dlq-backlog`. Default: none. */
   readonly alarmSettings?: { [name: string]: AlarmSetting };
   /**
    * Concurrent invocations of each function except the message-processor, 2 to 1000. Each takes about 100 messages a
@@ -117,23 +117,23 @@ export interface CommonProps {
    */
   readonly innerReservedConcurrency?: number;
   /**
-   * The archive: a bucket in the stack's region that the final-dlq-annotator stores each dead letter in, before it sends
-   * it to the final DLQ, where SQS deletes it after 14 days. Only a bucket of `archive.env.account` is written to; import
-   * a bucket of another account with its `account`. Default: none.
+   * The bucket that archives dead letters, in the stack's region. The final-dlq-annotator stores each one there before
+   * it sends it to the final DLQ, where SQS deletes it after 14 days. Only a bucket of `archive.env.account` is written
+   * to; import a bucket of another account with its `account`. Default: none.
    */
   readonly archive?: s3.IBucket;
   /**
-   * The first part of the archive's keys: at most 256 of `A-Z a-z 0-9 ! _ . * ' ( ) / = -`, not starting with `/`.
+   * The first part of the archive's keys. At most 256 of `A-Z a-z 0-9 ! _ . * ' ( ) / = -`, not starting with `/`.
    * Without `/` at its end it gets one; a value that is only known at deployment must have it. Default: none.
    */
   readonly archivePrefix?: string;
   /**
-   * JSON Pointers into the body, such as `/customer/email`, whose values are replaced by `"omitted"` in the archive,
-   * never in the queues. At most 50, none with a comma. Default: none.
+   * JSON Pointers into the body, such as `/customer/email`, whose values are left out of the archive. There they are
+   * `"omitted"`, in the queues unchanged. At most 50, none with a comma. Default: none.
    */
   readonly archiveOmit?: string[];
   /**
-   * The topic or event bus that gets notices of dead letters: at most one an hour for each cause, from each environment
+   * The topic or event bus that gets notices of dead letters. At most one an hour for each cause, from each environment
    * of the final-dlq-annotator. Default: none.
    */
   readonly notify?: Notify;
@@ -166,7 +166,7 @@ export interface RedeliverProps extends CommonProps {
   /** The JSON Pointer to the id in the body of a message without an envelope, such as `/detail/id`. Default: none. */
   readonly messageIdPointer?: string;
   /**
-   * The path of a JSON Schema (2020-12) for the bodies of messages without an envelope, which must then be JSON.
+   * The path of a JSON Schema (2020-12) for the bodies of messages without an envelope. They must then be JSON.
    * Default: any bytes are valid.
    */
   readonly bodySchema?: string;
@@ -175,9 +175,9 @@ export interface RedeliverProps extends CommonProps {
   readonly prefix?: string;
 
   /**
-   * Senders that need a statement in the source queue's policy, and in that of `encryptionKey`: other accounts, and
-   * services whose topic, bucket or rule is not in the app. Buckets, rules and standard topics cannot send to the
-   * queue of strategy `ordered`. Cannot be set with `existingSourceQueue`. Default: none.
+   * Senders that need a statement in the source queue's policy: other accounts, and services outside the app. The
+   * policy of `encryptionKey` gets one too. Buckets, rules and standard topics cannot send to the queue of strategy
+   * `ordered`. Cannot be set with `existingSourceQueue`. Default: none.
    */
   readonly producers?: Producer[];
   /** An existing queue to use as the source queue. Default: a new queue. */
@@ -189,8 +189,8 @@ export interface RedeliverProps extends CommonProps {
    */
   readonly maxReceiveCount?: number;
   /**
-   * The source queue's retention; an existing queue may keep a longer one. Default: 7 days, or 14 days with strategy
-   * `ordered`, where messages wait behind a failed one.
+   * The source queue's retention; an existing queue may keep a longer one. Default: 7 days; 14 days with strategy
+   * `ordered`.
    */
   readonly sourceRetention?: Duration;
   /**
@@ -206,12 +206,11 @@ export interface RedeliverProps extends CommonProps {
   readonly batchSize?: number;
   /**
    * The time that Lambda waits for a batch from the source queue to fill, 0 s to 300 s. Fuller batches save invocations
-   * and log lines, and in an outage calls and requests, but each message and each retry waits up to that time. With very
-   * low traffic Lambda may wait up to 20 s, however short the window is; 0 s turns waiting off. The default of
+   * and log lines, and in an outage calls and requests, but each message and each retry waits up to that time. With
+   * very low traffic Lambda may wait up to 20 s, however short the window is; 0 s turns waiting off. The default of
    * `sourceVisibilityTimeout` includes it; the readers of the other queues never wait. Cannot be set with strategy
-   * `ordered`, since Lambda has no batching window for FIFO queues.
-   * Default: 1 s, but 0 s with strategy `ordered`, and if the source queue's visibility timeout is known to be shorter
-   * than six times the function's timeout plus 1 s.
+   * `ordered`, since Lambda has no batching window for FIFO queues. Default: 1 s; 0 s with strategy `ordered`, or if an
+   * existing queue's visibility timeout leaves no room for it (six times the function's timeout plus 1 s).
    */
   readonly maxBatchingWindow?: Duration;
   /** Concurrent calls to the target within one invocation. Cannot be set with your own function. Default: 10. */
@@ -227,7 +226,7 @@ export interface RedeliverProps extends CommonProps {
    */
   readonly provisionedPollers?: ProvisionedPollers;
   /**
-   * Reserved concurrency of the message-processor, at least `maxConcurrency`: a throttled message spends one of the
+   * Reserved concurrency of the message-processor, at least `maxConcurrency`. A throttled message spends one of the
    * policy's `maxRedrives`, or an attempt with strategies `visibility` and `ordered`. Lambda keeps 100 of the account's
    * concurrency unreserved. For your own function, set it there. Default: none.
    */

@@ -18,7 +18,7 @@ import { queueOfThisStack, registerSource } from './source-queue';
 import { STRATEGIES } from './strategy/index';
 
 /**
- * Delayed, jittered retries for the messages of an SQS queue, with a reason on every dead letter: four queues, three
+ * Delayed, jittered retries for the messages of an SQS queue, with a reason on every dead letter. Four queues, three
  * functions, alarms and a dashboard. Strategy `visibility` needs three queues and two functions, `ordered` four queues
  * (with `onGiveUp` five) and two functions. With `Target.ownFunction`, your function replaces the message-processor.
  *

@@ -12,12 +12,12 @@ export class RetryPolicy {
     return new RetryPolicy({ options });
   }
 
-  /** A policy with the number of retries and the backoff of a preset; `maxAttempts` overrides the preset's. */
+  /** A policy with a preset's number of retries and backoff. `maxAttempts` overrides the preset's. */
   public static preset(preset: Preset, options?: RetryRules): RetryPolicy {
     return new RetryPolicy({ options: { ...options, preset } });
   }
 
-  /** A policy from a JSON file, as for `redeliver simulate --policy` and `redeliver local --policy`. */
+  /** A policy from a JSON file. The file is that of `redeliver simulate --policy` and `redeliver local --policy`. */
   public static fromFile(path: string): RetryPolicy {
     try {
       return new RetryPolicy({ document: JSON.parse(readFileSync(path, 'utf8')) });
@@ -46,20 +46,20 @@ export interface RetryRules {
   /** A message is given up if its next retry would come later than this after its first send. Default: no limit. */
   readonly maxAge?: Duration;
   /**
-   * Delays may reach 12 hours; the message waits on the intermediate DLQ in hops of 900 s. Default: false, which limits
-   * delays to 900 s.
+   * Delays may reach 12 hours, not only 900 s. The message waits on the intermediate DLQ in hops of 900 s. Default:
+   * false.
    */
   readonly longDelays?: boolean;
   /** Further calls within the invocation when the target fails; they spend no attempt. Default: none. */
   readonly immediate?: Immediate;
   /**
-   * Stops calls while the target is down, so that an outage spends no attempts. Default: `CircuitBreaker.of({})`, or
-   * `CircuitBreaker.OFF` with `Strategy.VISIBILITY`.
+   * Stops calls while the target is down. Default: `CircuitBreaker.of({})`, or `CircuitBreaker.OFF` with
+   * `Strategy.VISIBILITY`.
    */
   readonly circuitBreaker?: CircuitBreaker;
   /**
-   * The most times that a message comes back after SQS moved it because of a crash, a timeout or a throttle. These
-   * spend no attempts. Default: 20.
+   * The most returns of a message that SQS moved because of a crash, a timeout or a throttle. These spend no attempts.
+   * Default: 20.
    */
   readonly maxRedrives?: number;
   /**
@@ -107,9 +107,8 @@ export class CircuitBreaker {
 /** Settings of a circuit breaker. */
 export interface CircuitBreakerOptions {
   /**
-   * The messages that share a circuit, and are held together: `group` (the same `MessageGroupId`), `attribute:NAME`
-   * (the same value of a message attribute; up to 256 letters, digits, `_`, `-` and `.`), or `target` (all). Default:
-   * `group`.
+   * The messages that share a circuit: `group` (the same `MessageGroupId`), `attribute:NAME` (the same value of a
+   * message attribute), or `target` (all). NAME has up to 256 letters, digits, `_`, `-` and `.`. Default: `group`.
    */
   readonly per?: string;
   /**

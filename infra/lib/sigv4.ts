@@ -5,7 +5,7 @@ export class SigV4 {
   /**
    * For a function URL with the authentication type `AWS_IAM`.
    *
-   * @param functionArn the ARN of the function or alias with the URL: the `functionArn` of a `FunctionUrl`.
+   * @param functionArn the `functionArn` of the `FunctionUrl`.
    */
   public static functionUrl(functionArn: string): SigV4 {
     return new SigV4({ service: 'lambda', resource: functionArn });

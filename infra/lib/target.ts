@@ -17,10 +17,10 @@ export class Target {
   }
 
   /**
-   * POSTs each message to a URL that is itself a secret, such as one with a token in its path or query.
+   * POSTs each message to a URL that is itself a secret. For example, it has a token in its path or query.
    *
-   * @param secret a secret with a JSON object whose member `:url` is the https:// URL. It may also have what
-   * {@link HttpTargetOptions.headersSecret} may have.
+   * @param secret a secret with a JSON object whose member `:url` is the https:// URL. It may also have what {@link
+   * HttpTargetOptions.headersSecret} may have.
    */
   public static httpFromSecret(secret: secretsmanager.ISecret, options?: HttpCallOptions): Target {
     return new Target({ ...options, kind: 'httpFromSecret', secret });
@@ -29,7 +29,7 @@ export class Target {
   /**
    * Invokes a Lambda function with each message and waits for its result.
    *
-   * @param target a function that needs `recursiveLoop: ALLOW` for more than about 15 retries: Lambda stops a loop that
+   * @param target a function; for more than about 15 retries it needs `recursiveLoop: ALLOW`. Lambda stops a loop that
    * has passed through a function 16 times ("Use Lambda recursive loop detection to prevent infinite loops").
    */
   public static lambdaFunction(target: lambda.IFunction, options?: LambdaTargetOptions): Target {
@@ -51,8 +51,8 @@ export class Target {
    * construct sets the queue, the permissions and the variables; you set timeout, memory, VPC, reserved concurrency and
    * logs on the function.
    *
-   * @param own a function in the same stack, since its settings change, with a timeout of more than 10 s and without
-   * SnapStart. It gets a layer, environment variables, the source queue as an event source, and `recursiveLoop: ALLOW`.
+   * @param own a function in the same stack, with a timeout of more than 10 s and without SnapStart. Its settings
+   * change: it gets a layer, environment variables, the source queue as an event source, and `recursiveLoop: ALLOW`.
    * `AWS_LAMBDA_EXEC_WRAPPER` becomes redeliver's program, which also runs a wrapper that was set before. The source
    * queue's messages go to `$LATEST`; versions and aliases of the function also start with redeliver's program.
    */
@@ -70,17 +70,14 @@ export class Target {
 
 /** Options of all HTTP targets. */
 export interface HttpCallOptions {
-  /** Signs the calls with the message-processor's role, for a target of AWS with IAM. Default: no such signature. */
+  /** Signs the calls with the message-processor's role, for an AWS target with IAM. Default: none. */
   readonly sigV4?: SigV4;
-  /**
-   * A proxy for the calls, such as `http://proxy:3128`; it tunnels them without seeing more than the host's name.
-   * Default: none.
-   */
+  /** A proxy for the calls, such as `http://proxy:3128`. It sees only the host's name. Default: none. */
   readonly proxy?: string;
   /**
-   * JSON Pointers to strings and numbers in the body of a failed response, such as `/type` and `/title` of a problem
-   * document, at most 8. Their values are in the dead letter, and the first `type` or `code` is part of its error type.
-   * Never in logs. Default: nothing of a body is recorded.
+   * JSON Pointers into a failed response's body, such as `/type`, whose values the dead letter records. At most 8, to
+   * strings and numbers. The first `type` or `code` is part of its error type. Never in logs. Default: nothing of a
+   * body is recorded.
    */
   readonly errorExcerpt?: string[];
   /** Allows an http:// URL, such as that of a service inside the VPC. Default: false. */
@@ -102,13 +99,10 @@ export interface HttpTargetOptions extends HttpCallOptions {
 export interface LambdaTargetOptions {
   /** The timeout of one call, 1 s to 900 s. Default: 30 s. */
   readonly timeout?: Duration;
-  /**
-   * Set it for a function in tenant isolation mode: a message's `MessageGroupId` is the tenant id. Default: false.
-   */
+  /** For a function in tenant isolation mode. A message's `MessageGroupId` is the tenant id. Default: false. */
   readonly tenantIsolation?: boolean;
   /**
-   * Set it for a durable function, given as a version or alias: all copies of an attempt are one execution. Default:
-   * false.
+   * For a durable function, given as a version or alias. All copies of an attempt are one execution. Default: false.
    */
   readonly durable?: boolean;
 }
