@@ -1,4 +1,4 @@
-//! What the tests need of the machine beyond Rust, from Debian's and Ubuntu's packages.
+//! Programs beyond Rust that the tests need, from the packages of Debian and Ubuntu.
 
 use std::process::Command;
 
