@@ -30,6 +30,15 @@ pub fn version_of(arn: &str, executed_version: &str) -> Option<String> {
     Some(format!("{name}:{executed_version}"))
 }
 
+/// Name and number of a published version, written `NAME:VERSION` as [`version_of`] does; `None` for `$LATEST` and for
+/// anything else.
+#[must_use]
+pub fn parse_version(text: &str) -> Option<(&str, u64)> {
+    let (name, version) = text.split_once(':')?;
+    let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
+    Some((name, version.parse().ok().filter(|_| is_number && !name.is_empty())?))
+}
+
 /// The functions that may be invoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionArns(Vec<String>);
@@ -99,6 +108,16 @@ mod tests {
             assert_eq!(version_of(arn, "7").as_deref(), Some("orders:7"));
         }
         assert_eq!(version_of("orders", "7"), None);
+    }
+
+    #[test]
+    fn a_published_version_has_a_name_and_a_number() {
+        assert_eq!(parse_version("orders:41"), Some(("orders", 41)));
+        for other in
+            ["orders", "orders:", ":41", "orders:$LATEST", "orders:+4", "arn:aws:4", "message-processor"]
+        {
+            assert_eq!(parse_version(other), None, "{other}");
+        }
     }
 
     #[test]

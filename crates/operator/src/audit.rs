@@ -4,6 +4,7 @@
 mod age;
 mod attempts;
 mod auditor;
+mod comparison;
 mod copies;
 #[cfg(test)]
 mod examples;
@@ -17,6 +18,7 @@ mod view;
 pub use age::{AGE_CLASSES, Age};
 pub use attempts::{Attempts, SkippedAttempts};
 pub use auditor::{Audited, Auditor, Progress};
+pub use comparison::{CauseComparison, CauseTally, ComparedLetter, Finding, Share, compare_cause};
 pub use copies::Duplicates;
 pub use known_causes::KnownCausesFile;
 pub use over_time::{OverTime, Span};

@@ -138,9 +138,15 @@ impl AuditReport {
 
 /// Counts a name that others chose. Beyond [`NAMES_MAX`] names all others are one.
 fn add_name(counts: &mut BTreeMap<String, u64>, name: Option<String>) {
-    let Some(name) = name.map(|name| shortened(&name, NAME_CHARACTERS_MAX)) else { return };
-    let is_full = counts.len() >= NAMES_MAX && !counts.contains_key(&name);
-    *counts.entry(if is_full { OTHER.to_owned() } else { name }).or_default() += 1;
+    let Some(name) = name else { return };
+    *named_entry(counts, &name) += 1;
+}
+
+/// The entry of a name that others chose. Beyond [`NAMES_MAX`] names all others share one.
+pub(super) fn named_entry<'m, T: Default>(entries: &'m mut BTreeMap<String, T>, name: &str) -> &'m mut T {
+    let name = shortened(name, NAME_CHARACTERS_MAX);
+    let is_full = entries.len() >= NAMES_MAX && !entries.contains_key(&name);
+    entries.entry(if is_full { OTHER.to_owned() } else { name }).or_default()
 }
 
 /// Counts by name, the largest first.

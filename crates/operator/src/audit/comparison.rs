@@ -1,0 +1,414 @@
+//! A cause beside all others: its tenants, versions and hours, and what sets it apart.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use chrono::{TimeDelta, Timelike as _};
+use redeliver_core::function_arn::parse_version;
+use redeliver_core::message::Timestamp;
+use redeliver_dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::groups::{OTHER, millis};
+use serde::Serialize;
+
+use super::report::named_entry;
+use crate::terminal::units::grouped;
+
+/// Dead letters of the smallest cause that is compared: what a single one has sets nothing apart.
+const COUNT_MIN: u64 = 2;
+/// Names that a comparison lists.
+const NAMES_MAX: usize = 10;
+/// Per cent of a cause that are "mostly".
+const MOSTLY_PERCENT: u64 = 80;
+/// A cause that begins or ends less than this apart from the others begins or ends with them.
+const APART: TimeDelta = TimeDelta::hours(1);
+const HOURS: usize = 24;
+/// Hours of the day in which a cause that recurs is found, at most.
+const WINDOW_HOURS_MAX: usize = 3;
+
+/// A dead letter, as far as causes are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct ComparedLetter<'a> {
+    pub fingerprint: &'a str,
+    /// When it was sent to this queue.
+    pub sent_at: Timestamp,
+    pub tenant: Option<&'a str>,
+    /// The function that failed or gave up: `NAME:VERSION` if the version is known.
+    pub function: Option<&'a str>,
+}
+
+/// A cause beside all others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CauseComparison {
+    pub fingerprint: String,
+    pub count: u64,
+    /// Dead letters of all other causes.
+    pub others: u64,
+    #[serde(serialize_with = "millis")]
+    pub first: Timestamp,
+    #[serde(serialize_with = "millis")]
+    pub last: Timestamp,
+    /// The version of the cause's first dead letter, `NAME:VERSION`, if it is known.
+    pub first_version: Option<String>,
+    /// The version of the cause's last dead letter.
+    pub last_version: Option<String>,
+    /// The cause's tenants, those with the most dead letters first, at most ten.
+    pub tenants: Vec<Share>,
+    /// The cause's functions, likewise.
+    pub functions: Vec<Share>,
+    /// The cause's dead letters by hour of the day, in UTC.
+    pub hours: [u64; HOURS],
+    /// What sets the cause apart. Empty if nothing does, and if there is nothing to compare it with.
+    pub findings: Vec<Finding>,
+}
+
+/// A name's dead letters of the cause, and of all others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Share {
+    pub name: String,
+    pub count: u64,
+    pub others: u64,
+}
+
+/// A difference between a cause and all others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "finding", rename_all = "snake_case")]
+pub enum Finding {
+    /// All dead letters of the cause are this tenant's, and not all of the others are.
+    OnlyTenant { tenant: String },
+    /// Most of the cause are this tenant's, at least twice its part of the others.
+    MostlyTenant { tenant: Share, count: u64, others: u64 },
+    /// All dead letters of the cause are of this function, and not all of the others are.
+    OnlyFunction { function: String },
+    /// The cause began with a version: no version that came before has it.
+    SinceVersion {
+        version: String,
+        /// The cause's first dead letter.
+        #[serde(serialize_with = "millis")]
+        first: Timestamp,
+        /// The first dead letter of the version, whatever its cause.
+        #[serde(serialize_with = "millis")]
+        came_at: Timestamp,
+    },
+    /// The cause began later than the others.
+    Since {
+        #[serde(serialize_with = "millis")]
+        first: Timestamp,
+    },
+    /// The cause ended with a version: one that came after its last dead letter does not have it.
+    NoneSinceVersion {
+        version: String,
+        /// The first dead letter of the version.
+        #[serde(serialize_with = "millis")]
+        came_at: Timestamp,
+    },
+    /// The cause ended before the others.
+    NoneSince {
+        #[serde(serialize_with = "millis")]
+        last: Timestamp,
+    },
+    /// The cause recurs in these hours of the day alone, in UTC: from the first on, until the second.
+    OnlyHours { from: usize, until: usize },
+}
+
+/// Compares a cause with all others; `None` if no letter has it.
+#[must_use]
+pub fn compare_cause<'a>(
+    fingerprint: &str,
+    letters: impl IntoIterator<Item = ComparedLetter<'a>>,
+) -> Option<CauseComparison> {
+    let mut tally = CauseTally::new(fingerprint);
+    letters.into_iter().for_each(|letter| tally.add(&letter));
+    tally.into_comparison()
+}
+
+/// Counts a cause and all others, one dead letter after the other; its size does not grow with the queue.
+#[derive(Clone, Debug)]
+pub struct CauseTally {
+    fingerprint: String,
+    cause: Side,
+    others: Side,
+}
+
+impl CauseTally {
+    #[must_use]
+    pub fn new(fingerprint: &str) -> Self {
+        Self { fingerprint: fingerprint.to_owned(), cause: Side::default(), others: Side::default() }
+    }
+
+    pub fn add(&mut self, letter: &ComparedLetter<'_>) {
+        let side = if letter.fingerprint == self.fingerprint { &mut self.cause } else { &mut self.others };
+        side.add(letter);
+    }
+
+    pub fn add_record(&mut self, record: &DeadLetterRecord) {
+        let (tenant, function) = (record.tenant(), record.function());
+        self.add(&ComparedLetter {
+            fingerprint: &record.fingerprint,
+            sent_at: record.message.sent_at,
+            tenant: tenant.as_deref(),
+            function: function.as_deref(),
+        });
+    }
+
+    /// The comparison; `None` if no letter has the cause.
+    #[must_use]
+    pub fn into_comparison(self) -> Option<CauseComparison> {
+        let Self { fingerprint, cause, others } = self;
+        let Seen { count, first, last } = cause.all?;
+        let versions = || cause.functions.iter().filter(|(name, _)| parse_version(name).is_some());
+        let first_version = versions().min_by_key(|(_, seen)| seen.map(|seen| seen.first));
+        let last_version = versions().max_by_key(|(_, seen)| seen.map(|seen| seen.last));
+        Some(CauseComparison {
+            fingerprint,
+            count,
+            others: others.count(),
+            first,
+            last,
+            first_version: first_version.map(|(name, _)| name.clone()),
+            last_version: last_version.map(|(name, _)| name.clone()),
+            tenants: shares(&cause.tenants, &others.tenants),
+            functions: shares(&cause.functions, &others.functions),
+            hours: cause.hours,
+            findings: findings(&cause, &others),
+        })
+    }
+}
+
+impl CauseComparison {
+    /// Its findings in a line, with times as `moment` writes them: `only tenant acme; since 14:02, when orders:41 came`.
+    /// Empty if there are none. Names are as their producers wrote them.
+    pub fn summary(&self, moment: impl Fn(Timestamp) -> String) -> String {
+        let findings = self.findings.iter().map(|finding| finding.describe(&moment));
+        findings.collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Finding {
+    /// The finding in words, with times as `moment` writes them. Names are as their producers wrote them.
+    pub fn describe(&self, moment: impl Fn(Timestamp) -> String) -> String {
+        match self {
+            Self::OnlyTenant { tenant } => format!("only tenant {tenant}"),
+            Self::MostlyTenant { tenant, count, others } => {
+                let [of_cause, count, of_others, others] =
+                    [tenant.count, *count, tenant.others, *others].map(grouped);
+                let name = &tenant.name;
+                format!("mostly tenant {name} ({of_cause} of {count}; of the others {of_others} of {others})")
+            }
+            Self::OnlyFunction { function } => format!("only {function}"),
+            Self::SinceVersion { version, first, came_at } if *first - *came_at < APART => {
+                format!("since {}, when {version} came", moment(*first))
+            }
+            Self::SinceVersion { version, first, came_at } => {
+                format!("since {}, only with {version}, which came {}", moment(*first), moment(*came_at))
+            }
+            Self::Since { first } => format!("since {}", moment(*first)),
+            Self::NoneSinceVersion { version, came_at } => {
+                format!("none since {version} came, {}", moment(*came_at))
+            }
+            Self::NoneSince { last } => format!("none since {}", moment(*last)),
+            Self::OnlyHours { from, until } => format!("only from {from:02}:00 to {until:02}:00 UTC"),
+        }
+    }
+}
+
+/// The dead letters of a cause, or of all others.
+#[derive(Clone, Debug, Default)]
+struct Side {
+    all: Option<Seen>,
+    tenants: BTreeMap<String, Option<Seen>>,
+    functions: BTreeMap<String, Option<Seen>>,
+    hours: [u64; HOURS],
+}
+
+/// The number of dead letters, and when the first and the last of them were sent.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    count: u64,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl Seen {
+    fn record(seen: &mut Option<Self>, at: Timestamp) {
+        let Self { count, first, last } = seen.unwrap_or(Self { count: 0, first: at, last: at });
+        *seen = Some(Self { count: count + 1, first: first.min(at), last: last.max(at) });
+    }
+
+    fn merged(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+        }
+    }
+}
+
+impl Side {
+    fn add(&mut self, letter: &ComparedLetter<'_>) {
+        let at = letter.sent_at;
+        Seen::record(&mut self.all, at);
+        if let Some(tenant) = letter.tenant {
+            Seen::record(named_entry(&mut self.tenants, tenant), at);
+        }
+        if let Some(function) = letter.function {
+            Seen::record(named_entry(&mut self.functions, function), at);
+        }
+        self.hours[at.hour() as usize % HOURS] += 1;
+    }
+
+    fn count(&self) -> u64 {
+        self.all.map_or(0, |all| all.count)
+    }
+
+    /// The name that all dead letters have.
+    fn only<'m>(&self, names: &'m BTreeMap<String, Option<Seen>>) -> Option<&'m str> {
+        names
+            .iter()
+            .find(|(name, seen)| *name != OTHER && count(**seen) == self.count())
+            .map(|(name, _)| name.as_str())
+    }
+}
+
+fn count(seen: Option<Seen>) -> u64 {
+    seen.map_or(0, |seen| seen.count)
+}
+
+/// The counts of a cause's names on both sides, the largest first.
+fn shares(cause: &BTreeMap<String, Option<Seen>>, others: &BTreeMap<String, Option<Seen>>) -> Vec<Share> {
+    let mut shares: Vec<_> = cause
+        .iter()
+        .filter(|(name, _)| *name != OTHER)
+        .map(|(name, seen)| Share {
+            name: name.clone(),
+            count: count(*seen),
+            others: count(others.get(name).copied().flatten()),
+        })
+        .collect();
+    shares.sort_by_key(|share| Reverse(share.count));
+    shares.truncate(NAMES_MAX);
+    shares
+}
+
+fn findings(cause: &Side, others: &Side) -> Vec<Finding> {
+    let (Some(of_cause), Some(of_others)) = (cause.all, others.all) else { return Vec::new() };
+    if of_cause.count < COUNT_MIN {
+        return Vec::new();
+    }
+    let versions = Versions::new(cause, others);
+    let since_version = versions.as_ref().and_then(Versions::began_with);
+    let function = if since_version.is_some() { None } else { only_function(cause, others) };
+    let since = since_version.or_else(|| {
+        (of_cause.first - of_others.first >= APART).then_some(Finding::Since { first: of_cause.first })
+    });
+    let none_since = versions.as_ref().and_then(Versions::ended_with).or_else(|| {
+        (of_others.last - of_cause.last >= APART).then_some(Finding::NoneSince { last: of_cause.last })
+    });
+    [tenant(cause, others), function, since, none_since, only_hours(cause, others)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn tenant(cause: &Side, others: &Side) -> Option<Finding> {
+    let of_others = |name: &str| count(others.tenants.get(name).copied().flatten());
+    if let Some(tenant) = cause.only(&cause.tenants) {
+        return (of_others(tenant) < others.count())
+            .then(|| Finding::OnlyTenant { tenant: tenant.to_owned() });
+    }
+    let share = shares(&cause.tenants, &others.tenants).into_iter().next()?;
+    let is_most = share.count * 100 >= cause.count() * MOSTLY_PERCENT;
+    let is_twice = share.count * others.count() >= 2 * share.others * cause.count();
+    // Beyond the table of names, those of the others are not known.
+    let is_known = !others.tenants.contains_key(OTHER);
+    (is_most && is_twice && is_known).then(|| Finding::MostlyTenant {
+        tenant: share,
+        count: cause.count(),
+        others: others.count(),
+    })
+}
+
+fn only_function(cause: &Side, others: &Side) -> Option<Finding> {
+    let function = cause.only(&cause.functions)?;
+    let of_others = count(others.functions.get(function).copied().flatten());
+    (of_others < others.count()).then(|| Finding::OnlyFunction { function: function.to_owned() })
+}
+
+/// The versions of the function that all dead letters of a cause name, whatever their cause.
+struct Versions<'s> {
+    /// In the order in which they came.
+    by_age: Vec<Version<'s>>,
+    /// The cause's first and last dead letter.
+    cause: Seen,
+}
+
+struct Version<'s> {
+    name: &'s str,
+    came_at: Timestamp,
+    has_cause: bool,
+}
+
+impl<'s> Versions<'s> {
+    /// `None` if a dead letter of the cause names no version, or they name several functions.
+    fn new(cause: &'s Side, others: &'s Side) -> Option<Self> {
+        let mut named = cause.functions.keys().map(|name| parse_version(name).map(|(function, _)| function));
+        let function = named.next()??;
+        let are_of_one = named.all(|name| name == Some(function));
+        let named: u64 = cause.functions.values().map(|seen| count(*seen)).sum();
+        if !are_of_one || named < cause.count() {
+            return None;
+        }
+        let is_of_it = |name: &str| parse_version(name).is_some_and(|(of, _)| of == function);
+        let mut all: BTreeMap<&str, (Seen, bool)> = BTreeMap::new();
+        for (side, has_cause) in [(cause, true), (others, false)] {
+            let of_side = side.functions.iter().filter_map(|(name, seen)| Some((name.as_str(), (*seen)?)));
+            for (name, seen) in of_side.filter(|(name, _)| is_of_it(name)) {
+                let entry = all.entry(name).or_insert((seen, has_cause));
+                entry.0 = entry.0.merged(seen);
+            }
+        }
+        let versions = all.into_iter();
+        let mut by_age: Vec<_> = versions
+            .map(|(name, (seen, has_cause))| Version { name, came_at: seen.first, has_cause })
+            .collect();
+        by_age.sort_by_key(|version| version.came_at);
+        Some(Self { by_age, cause: cause.all? })
+    }
+
+    /// The version that brought the cause: none that came before has it, and there is one.
+    fn began_with(&self) -> Option<Finding> {
+        let Version { name, came_at, .. } = self.by_age.iter().find(|version| version.has_cause)?;
+        let has_earlier = self.by_age.iter().any(|version| version.came_at < *came_at);
+        has_earlier.then(|| Finding::SinceVersion {
+            version: (*name).to_owned(),
+            first: self.cause.first,
+            came_at: *came_at,
+        })
+    }
+
+    /// The first version that came after the cause's last dead letter.
+    fn ended_with(&self) -> Option<Finding> {
+        let Version { name, came_at, .. } =
+            self.by_age.iter().find(|version| version.came_at > self.cause.last)?;
+        Some(Finding::NoneSinceVersion { version: (*name).to_owned(), came_at: *came_at })
+    }
+}
+
+/// The shortest span of hours that has all of a cause, if it recurs in it and the others do not keep to it.
+fn only_hours(cause: &Side, others: &Side) -> Option<Finding> {
+    let Seen { first, last, .. } = cause.all?;
+    let window = i64::try_from(WINDOW_HOURS_MAX).unwrap_or(i64::MAX);
+    // In a shorter time there are no two of the same hours.
+    if last - first < TimeDelta::hours(HOURS as i64 - window) {
+        return None;
+    }
+    let is_within = |from: usize, length: usize, hour: usize| (hour + HOURS - from) % HOURS < length;
+    let has_all = |from: usize, length: usize, side: &Side| {
+        (0..HOURS).all(|hour| side.hours[hour] == 0 || is_within(from, length, hour))
+    };
+    let windows = (1..=WINDOW_HOURS_MAX).flat_map(|length| (0..HOURS).map(move |from| (from, length)));
+    let (from, length) = windows.into_iter().find(|(from, length)| has_all(*from, *length, cause))?;
+    (!has_all(from, length, others)).then_some(Finding::OnlyHours { from, until: (from + length) % HOURS })
+}
+
+#[cfg(test)]
+mod tests;
