@@ -163,6 +163,12 @@ impl DeadLetterRecord {
         attribute == TENANT || self.is_ours(attribute)
     }
 
+    /// True if the member `metadata` of its body is redeliver's own, and so may be shown to anybody who sees the record.
+    #[must_use]
+    pub const fn has_open_metadata(&self) -> bool {
+        self.metadata.is_some() || self.is_annotated
+    }
+
     /// True if redeliver has written the attribute.
     #[must_use]
     pub fn is_ours(&self, attribute: &str) -> bool {

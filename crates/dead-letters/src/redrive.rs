@@ -14,5 +14,5 @@ mod task;
 pub use ending::Ending;
 pub use journal::{Entry, Journal, JournalCounts, JournalError, plan_id};
 pub use plan::{Edit, Plan, Reason, SendBack, Sources, Verdict};
-pub use report::{DiedAgain, Early, RedriveReport, Watched};
+pub use report::{DiedAgain, Early, EditExample, RedriveReport, Watched};
 pub use task::{Limits, Progress, Redrive};

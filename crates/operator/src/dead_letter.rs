@@ -1,11 +1,13 @@
 //! One dead letter, shown: what happened to it, and its body, masked unless it is to be revealed.
 
 mod body;
+mod edit_lines;
 mod json_text;
 mod story;
 mod timeline;
 
 pub use body::body_for_people;
+pub use edit_lines::{EditLine, edit_lines};
 pub use json_text::{LaidOut, Layout, Mask, lay_out};
 pub use story::{STYLE, Showing, details, is_long, story};
 pub use timeline::{Event, Kind, Timeline, skipped_attempts};

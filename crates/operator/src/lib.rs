@@ -5,8 +5,8 @@
 //! is down, [`pause`] stops and starts the readers, [`preflight`] checks before a deployment, [`fleet`] judges the
 //! account's DLQs. [`audit`] reads dead letters, [`redrive`] sends them back, [`purge`] deletes them; [`unblock`]
 //! decides on blocked groups; [`sending`] sends a file of messages. [`dead_letter_source`] is a DLQ or a file,
-//! [`dead_letter`] shows one message. [`permissions`] has the rights of each command. Output goes to the [`terminal`]
-//! or becomes a page ([`markup`]).
+//! [`dead_letter`] shows one message, [`diff`] what differs between two texts. [`permissions`] has the rights of each
+//! command. Output goes to the [`terminal`] or becomes a page ([`markup`]).
 
 pub mod archive;
 pub mod audit;
@@ -15,6 +15,7 @@ pub mod backup_place;
 pub mod check;
 pub mod dead_letter;
 pub mod dead_letter_source;
+pub mod diff;
 mod failure;
 pub mod file_journals;
 pub mod files;

@@ -12,13 +12,14 @@ use std::time::Duration;
 pub use arguments::Arguments;
 
 use indicatif::ProgressBar;
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::redrive::{Early, Ending, Progress};
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::queues::account;
 use redeliver_operator::redrive::{RedriveToFile, RedriveToQueue, Redriven, TO_THEIR_OWN, describe_wait};
 use redeliver_operator::sentences::still_hidden;
-use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{ExitCode, Failure, UsageError};
@@ -107,11 +108,15 @@ fn show(bar: &ProgressBar, progress: Progress) {
 
 fn print(arguments: &Arguments, Redriven { report, missing, .. }: &Redriven) -> Result<ExitCode, Failure> {
     let applied = arguments.apply.is_wanted();
-    // Reasons contain names of members from the messages.
     let way = Way::of(arguments);
-    let table = || escaped_lines(&report_text::table(report, way, applied, arguments.selection.max()));
     let printing =
         if way == Way::FileToFile { arguments.printing.on_stdout() } else { arguments.printing.clone() };
+    let table = || {
+        let table = report_text::table(report, way, applied, arguments.selection.max());
+        let example = report.edit_example.as_ref();
+        let layout = printing.layout(SystemClock.now());
+        table + &example.map(|example| report_text::edit_example(example, &layout)).unwrap_or_default()
+    };
     printing.print("redrive", &report.json(), table)?;
     arguments.apply.remark_that_nothing_was_done(report.planned > 0);
     for sentence in missing {

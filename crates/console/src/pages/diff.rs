@@ -1,138 +1,27 @@
-//! The lines that differ between two texts.
+//! The lines that differ between two texts, as a block.
 
 use maud::{Markup, html};
-
-/// Lines around a change.
-const AROUND: usize = 3;
-/// Lines that are compared with one another; of more, all are taken for changed.
-const COMPARED_MAX: usize = 400;
-
-/// A line of a difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line<'t> {
-    Same(&'t str),
-    Old(&'t str),
-    New(&'t str),
-    /// Lines that are the same and are not shown.
-    Hidden(usize),
-}
+use redeliver_operator::diff::{DiffLine, diff_lines};
 
 /// The difference as a block with a name. The texts must be escaped for people.
 pub(crate) fn diff(name: &str, before: &str, after: &str) -> Markup {
     html! {
         pre class="diff" tabindex="0" role="region" aria-label=(name) {
-            @for line in abridged(&lines(before, after)) {
+            @for line in diff_lines(before, after) {
                 @match line {
-                    Line::Same(text) => { "  " (text) "\n" },
-                    Line::Old(text) => del { "- " (text) "\n" },
-                    Line::New(text) => ins { "+ " (text) "\n" },
-                    Line::Hidden(count) => { "  … " (count) " lines\n" },
+                    DiffLine::Same(text) => { "  " (text) "\n" },
+                    DiffLine::Old(text) => del { "- " (text) "\n" },
+                    DiffLine::New(text) => ins { "+ " (text) "\n" },
+                    DiffLine::Hidden(count) => { "  … " (count) " lines\n" },
                 }
             }
         }
     }
 }
 
-/// All lines of both texts, in order, the longest common part as such.
-fn lines<'t>(before: &'t str, after: &'t str) -> Vec<Line<'t>> {
-    let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
-    let first = before.iter().zip(&after).take_while(|(old, new)| old == new).count();
-    let pairs = before[first..].iter().rev().zip(after[first..].iter().rev());
-    let last = pairs.take_while(|(old, new)| old == new).count();
-    let [old, new] = [&before[first..before.len() - last], &after[first..after.len() - last]];
-    let mut all: Vec<_> = before[..first].iter().map(|line| Line::Same(line)).collect();
-    if old.len().max(new.len()) > COMPARED_MAX {
-        all.extend(old.iter().map(|line| Line::Old(line)));
-        all.extend(new.iter().map(|line| Line::New(line)));
-    } else {
-        all.extend(compared(old, new));
-    }
-    all.extend(before[before.len() - last..].iter().map(|line| Line::Same(line)));
-    all
-}
-
-/// By the longest common subsequence.
-fn compared<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<Line<'t>> {
-    // The length for the rest of both, from each pair of lines on.
-    let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            longest[i][j] = if old[i] == new[j] {
-                longest[i + 1][j + 1] + 1
-            } else {
-                longest[i + 1][j].max(longest[i][j + 1])
-            };
-        }
-    }
-    let (mut i, mut j, mut all) = (0, 0, Vec::new());
-    while i < old.len() || j < new.len() {
-        if i < old.len() && j < new.len() && old[i] == new[j] {
-            all.push(Line::Same(old[i]));
-            (i, j) = (i + 1, j + 1);
-        } else if j == new.len() || (i < old.len() && longest[i + 1][j] >= longest[i][j + 1]) {
-            all.push(Line::Old(old[i]));
-            i += 1;
-        } else {
-            all.push(Line::New(new[j]));
-            j += 1;
-        }
-    }
-    all
-}
-
-/// Without the lines that are far from a change.
-fn abridged<'t>(all: &[Line<'t>]) -> Vec<Line<'t>> {
-    let is_same = |line: &Line<'_>| matches!(line, Line::Same(_));
-    let is_near = |index: usize| {
-        let around = index.saturating_sub(AROUND)..(index + AROUND + 1).min(all.len());
-        !all[around].iter().all(is_same)
-    };
-    let mut shown = Vec::new();
-    for (index, line) in all.iter().enumerate() {
-        match shown.last_mut() {
-            _ if is_near(index) => shown.push(*line),
-            Some(Line::Hidden(count)) => *count += 1,
-            _ => shown.push(Line::Hidden(1)),
-        }
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn told(before: &str, after: &str) -> Vec<String> {
-        let told = abridged(&lines(before, after)).into_iter().map(|line| match line {
-            Line::Same(text) => format!(" {text}"),
-            Line::Old(text) => format!("-{text}"),
-            Line::New(text) => format!("+{text}"),
-            Line::Hidden(count) => format!("…{count}"),
-        });
-        told.collect()
-    }
-
-    #[test]
-    fn what_differs_is_shown_with_three_lines_around_it() {
-        assert_eq!(
-            told("1\n2\n3\n4\n5\n6", "1\n2\n3\n4\nfive\n6"),
-            ["…1", " 2", " 3", " 4", "-5", "+five", " 6"]
-        );
-        assert_eq!(told("a\nb\nc\nd", "a\nx\nc\ny\nd"), [" a", "-b", "+x", " c", "+y", " d"]);
-        assert_eq!(told("", "a"), ["+a"]);
-        assert_eq!(told("a\na\nb", "a\nb"), [" a", "-a", " b"]);
-        assert_eq!(told("a\nb", "a\nb"), ["…2"]);
-    }
-
-    #[test]
-    fn a_change_of_very_many_lines_is_shown_as_old_and_new() {
-        let [old, new] = ["old", "new"].map(|text| vec![text; COMPARED_MAX + 1].join("\n"));
-        let told = told(&format!("a\n{old}\nz"), &format!("a\n{new}\nz"));
-        assert_eq!(
-            (told.len(), told[0].as_str(), told[COMPARED_MAX + 2].as_str()),
-            (2 * COMPARED_MAX + 4, " a", "+new")
-        );
-    }
 
     #[test]
     fn nothing_in_a_text_becomes_markup() {

@@ -30,6 +30,7 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
     pub async fn dry_run_after(&self, journal: Option<&Journal>) -> Result<RedriveReport, Failure> {
         let mut would_send = |report: &mut RedriveReport, record: &DeadLetterRecord, send_back: &SendBack| {
             report.would_send(record, send_back);
+            report.show_edit(self.plan, record, send_back);
             Ok(())
         };
         self.look(journal, &mut would_send).await

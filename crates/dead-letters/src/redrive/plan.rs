@@ -205,6 +205,16 @@ impl Plan {
         Ok(None)
     }
 
+    /// The body that would be sent if there were no edit; the body as it is if it cannot be sent.
+    #[must_use]
+    pub fn body_without_edit(&self, record: &DeadLetterRecord) -> String {
+        let body = &record.message.body;
+        match self.send_back(record, body, producer_attributes(record), None) {
+            Verdict::Send(unedited) => unedited.message.content().body.clone(),
+            Verdict::Stays(_) | Verdict::NotSelected => body.clone(),
+        }
+    }
+
     /// True if its final record says that it is invalid, or if it cannot be read as a message. No target has seen its
     /// id, so an edit may change all of it.
     #[must_use]

@@ -6,7 +6,7 @@ use redeliver_core::ports::EntryError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::plan::SendBack;
+use super::plan::{Plan, SendBack};
 use crate::{Coverage, DeadLetterRecord, NotDeleted, SEND_KEY_RIGHTS, with_right};
 
 /// Examples that are shown of each reason.
@@ -23,6 +23,8 @@ pub struct RedriveReport {
     pub sent: u64,
     /// Those among them that `--edit` changed.
     pub edited: u64,
+    /// The first of them; in a plan alone.
+    pub edit_example: Option<EditExample>,
     /// Edited ones that were sent under a new `message_id`.
     pub new_ids: u64,
     /// Sent back by an earlier run that could not delete them any more: deleted.
@@ -57,6 +59,17 @@ pub struct RedriveReport {
     pub came_back: BTreeSet<String>,
     /// The causes that they died of this time, at most 100.
     pub died_again: Vec<DiedAgain>,
+}
+
+/// A message that an edit changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditExample {
+    pub message_id: String,
+    /// The body that would be sent without the edit: what a redrive changes by itself is no part of the edit.
+    pub before: String,
+    pub after: String,
+    /// True if its `metadata` is redeliver's, which is shown to anybody who sees the message.
+    pub has_open_metadata: bool,
 }
 
 /// Messages that were sent back and died again of one cause.
@@ -117,6 +130,18 @@ impl RedriveReport {
         self.counted(record, send_back);
     }
 
+    /// Keeps the first message that the edit changes, for people to look at.
+    pub(super) fn show_edit(&mut self, plan: &Plan, record: &DeadLetterRecord, send_back: &SendBack) {
+        if send_back.edited && self.edit_example.is_none() {
+            self.edit_example = Some(EditExample {
+                message_id: record.message_id().to_owned(),
+                before: plan.body_without_edit(record),
+                after: send_back.message.content().body.clone(),
+                has_open_metadata: record.has_open_metadata(),
+            });
+        }
+    }
+
     pub(super) fn sent(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
         self.sent += 1;
         self.counted(record, send_back);
@@ -160,6 +185,7 @@ impl RedriveReport {
         self.planned += other.planned;
         self.sent += other.sent;
         self.edited += other.edited;
+        self.edit_example = self.edit_example.take().or(other.edit_example);
         self.new_ids += other.new_ids;
         self.deleted_only += other.deleted_only;
         self.possible_copies += other.possible_copies;
@@ -339,10 +365,17 @@ mod tests {
             examples: examples.iter().map(|id| (*id).to_owned()).collect(),
         };
         let watched = Watched { seconds: 90, sent: 10, came_back: 1, waiting: None };
+        let example = |times: u64| EditExample {
+            message_id: format!("id-{times}"),
+            before: "{}".to_owned(),
+            after: "[]".to_owned(),
+            has_open_metadata: true,
+        };
         let run = |times: u64, died_again, why_not_deleted| RedriveReport {
             planned: times,
             sent: 10 * times,
             edited: 2 * times,
+            edit_example: Some(example(times)),
             new_ids: 3 * times,
             deleted_only: 4 * times,
             possible_copies: 5 * times,
@@ -365,6 +398,7 @@ mod tests {
         all.add(run(2, vec![died("a", 4, &["3", "4"]), died("b", 1, &["5"])], None));
         let expected = RedriveReport {
             watched: Some(watched),
+            edit_example: Some(example(1)),
             not_selected: 7,
             new_id_examples: [1, 2].map(|n| (format!("old-{n}"), format!("new-{n}"))).into(),
             staying: [("parked".to_owned(), (3, vec!["sqs-1".to_owned(), "sqs-2".to_owned()]))].into(),

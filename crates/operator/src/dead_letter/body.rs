@@ -8,20 +8,20 @@ use crate::terminal::escape::escaped_lines;
 /// Lays the body out in about `bytes_max` bytes. In our own messages the values outside of `metadata` are masked, in
 /// others all values, since their meaning is unknown.
 pub fn body_for_people(record: &DeadLetterRecord, reveal: bool, bytes_max: usize) -> LaidOut {
-    let is_ours = record.metadata.is_some() || record.is_annotated;
-    let mask = match (reveal, is_ours) {
-        (true, _) => Mask::Nothing,
-        (false, true) => Mask::AllButMetadata,
-        (false, false) => Mask::Everything,
-    };
+    let mask = if reveal { Mask::Nothing } else { Mask::of_body(record.has_open_metadata()) };
     let body = &record.message.body;
     lay_out(body, Layout::Pretty, mask, bytes_max).unwrap_or_else(|| {
         if !reveal {
-            return LaidOut { text: format!("<masked text of {} bytes>", body.len()), is_cut: false };
+            return LaidOut { text: masked_text(body), is_cut: false };
         }
         let end = body.floor_char_boundary(bytes_max);
         LaidOut { text: escaped_lines(&body[..end]), is_cut: end < body.len() }
     })
+}
+
+/// Stands for a text that is not JSON.
+pub(super) fn masked_text(text: &str) -> String {
+    format!("<masked text of {} bytes>", text.len())
 }
 
 #[cfg(test)]

@@ -25,6 +25,14 @@ pub enum Mask {
     Everything,
 }
 
+impl Mask {
+    /// The mask of a body, whose `metadata` may be redeliver's and then stays readable.
+    #[must_use]
+    pub const fn of_body(has_open_metadata: bool) -> Self {
+        if has_open_metadata { Self::AllButMetadata } else { Self::Everything }
+    }
+}
+
 /// A formatted text. `is_cut` is true if its end is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaidOut {

@@ -2,13 +2,19 @@
 
 use std::fmt::Write as _;
 
-use redeliver_dead_letters::redrive::{Ending, RedriveReport};
+use redeliver_dead_letters::redrive::{EditExample, Ending, RedriveReport};
+use redeliver_operator::dead_letter::{EditLine, edit_lines};
 use redeliver_operator::queues::name_in;
 use redeliver_operator::redrive::{Continuation, next_step, staying};
 use redeliver_operator::sentences::{incompleteness, seen_of_all, watched_in_words};
-use redeliver_operator::terminal::units::grouped;
+use redeliver_operator::terminal::escape::escaped;
+use redeliver_operator::terminal::layout::Layout;
+use redeliver_operator::terminal::units::{counted, grouped};
 
 use super::Arguments;
+
+/// Lines of an edit's example.
+const EXAMPLE_LINES_MAX: usize = 40;
 
 /// The kinds of source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +116,28 @@ pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -
     text
 }
 
+/// The edit on one message, as a difference.
+pub(super) fn edit_example(example: &EditExample, layout: &Layout) -> String {
+    let id = escaped(&example.message_id);
+    let heading = format!("e.g. {id}, edited (values that the edit leaves alone are masked):");
+    let mut text = layout.paragraph(&heading, 2) + "\n";
+    let lines = edit_lines(example);
+    let (shown, more) = lines.split_at(lines.len().min(EXAMPLE_LINES_MAX));
+    for line in shown {
+        let (sign, line) = match line {
+            EditLine::Same(line) => (' ', layout.rest_of_line(2, line)),
+            EditLine::Old(line) => ('-', layout.rest_of_line(2, line)),
+            EditLine::New(line) => ('+', layout.rest_of_line(2, line)),
+            EditLine::Hidden(count) => (' ', format!("… {}", counted(*count as u64, "line"))),
+        };
+        let _infallible = writeln!(text, "{sign} {line}");
+    }
+    if !more.is_empty() {
+        let _infallible = writeln!(text, "  … and {} more", grouped(more.len() as u64));
+    }
+    text
+}
+
 /// Messages left in the DLQ because of `--max`. A plan counts all of them, a run only those that it saw before it
 /// ended.
 fn left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String> {
@@ -159,6 +187,40 @@ mod tests {
         ] {
             assert!(table.lines().any(|found| found == line), "{line} in {table}");
         }
+    }
+
+    #[test]
+    fn an_edit_is_shown_on_one_message_within_the_terminal() {
+        let body = |currency: &str| {
+            let note = "long ".repeat(40);
+            format!(r#"{{"data":{{"card":"secret","currency":"{currency}","note":"{note}"}}}}"#)
+        };
+        let example = EditExample {
+            message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001".to_owned(),
+            before: body("eur"),
+            after: body("EUR"),
+            has_open_metadata: true,
+        };
+        assert_eq!(
+            edit_example(&example, &Layout::Whole),
+            "\
+e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves alone are masked):
+  {
+    \"data\": {
+      \"card\": \"<masked string>\",
+-     \"currency\": \"eur\",
++     \"currency\": \"EUR\",
+      \"note\": \"<masked string>\"
+    }
+  }
+"
+        );
+        let many = EditExample { after: format!("[{}]", vec!["1"; 100].join(",")), ..example };
+        let now = redeliver_core::message::Timestamp::UNIX_EPOCH;
+        let narrow = Layout::Fitted { columns: 40, now, zone: jiff::tz::TimeZone::UTC };
+        let shown = edit_example(&many, &narrow);
+        assert_eq!(shown.lines().count(), EXAMPLE_LINES_MAX + 5, "the heading has four lines: {shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 40), "{shown}");
     }
 
     #[test]

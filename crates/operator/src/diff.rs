@@ -1,0 +1,124 @@
+//! The lines that differ between two texts.
+
+/// Lines around a change.
+const AROUND: usize = 3;
+/// Lines that are compared with one another; of more, all are taken for changed.
+const COMPARED_MAX: usize = 400;
+
+/// A line of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiffLine<'t> {
+    Same(&'t str),
+    Old(&'t str),
+    New(&'t str),
+    /// Lines that are the same and are not shown.
+    Hidden(usize),
+}
+
+/// The lines that differ between two texts, and those around them.
+#[must_use]
+pub fn diff_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
+    abridged(&lines(before, after))
+}
+
+/// All lines of both texts, in order, the longest common part as such.
+fn lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
+    let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
+    let first = before.iter().zip(&after).take_while(|(old, new)| old == new).count();
+    let pairs = before[first..].iter().rev().zip(after[first..].iter().rev());
+    let last = pairs.take_while(|(old, new)| old == new).count();
+    let [old, new] = [&before[first..before.len() - last], &after[first..after.len() - last]];
+    let mut all: Vec<_> = before[..first].iter().map(|line| DiffLine::Same(line)).collect();
+    if old.len().max(new.len()) > COMPARED_MAX {
+        all.extend(old.iter().map(|line| DiffLine::Old(line)));
+        all.extend(new.iter().map(|line| DiffLine::New(line)));
+    } else {
+        all.extend(compared(old, new));
+    }
+    all.extend(before[before.len() - last..].iter().map(|line| DiffLine::Same(line)));
+    all
+}
+
+/// By the longest common subsequence.
+fn compared<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<DiffLine<'t>> {
+    // The length for the rest of both, from each pair of lines on.
+    let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            longest[i][j] = if old[i] == new[j] {
+                longest[i + 1][j + 1] + 1
+            } else {
+                longest[i + 1][j].max(longest[i][j + 1])
+            };
+        }
+    }
+    let (mut i, mut j, mut all) = (0, 0, Vec::new());
+    while i < old.len() || j < new.len() {
+        if i < old.len() && j < new.len() && old[i] == new[j] {
+            all.push(DiffLine::Same(old[i]));
+            (i, j) = (i + 1, j + 1);
+        } else if j == new.len() || (i < old.len() && longest[i + 1][j] >= longest[i][j + 1]) {
+            all.push(DiffLine::Old(old[i]));
+            i += 1;
+        } else {
+            all.push(DiffLine::New(new[j]));
+            j += 1;
+        }
+    }
+    all
+}
+
+/// Without the lines that are far from a change.
+fn abridged<'t>(all: &[DiffLine<'t>]) -> Vec<DiffLine<'t>> {
+    let is_same = |line: &DiffLine<'_>| matches!(line, DiffLine::Same(_));
+    let is_near = |index: usize| {
+        let around = index.saturating_sub(AROUND)..(index + AROUND + 1).min(all.len());
+        !all[around].iter().all(is_same)
+    };
+    let mut shown = Vec::new();
+    for (index, line) in all.iter().enumerate() {
+        match shown.last_mut() {
+            _ if is_near(index) => shown.push(*line),
+            Some(DiffLine::Hidden(count)) => *count += 1,
+            _ => shown.push(DiffLine::Hidden(1)),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(before: &str, after: &str) -> Vec<String> {
+        let told = diff_lines(before, after).into_iter().map(|line| match line {
+            DiffLine::Same(text) => format!(" {text}"),
+            DiffLine::Old(text) => format!("-{text}"),
+            DiffLine::New(text) => format!("+{text}"),
+            DiffLine::Hidden(count) => format!("…{count}"),
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn what_differs_is_shown_with_three_lines_around_it() {
+        assert_eq!(
+            told("1\n2\n3\n4\n5\n6", "1\n2\n3\n4\nfive\n6"),
+            ["…1", " 2", " 3", " 4", "-5", "+five", " 6"]
+        );
+        assert_eq!(told("a\nb\nc\nd", "a\nx\nc\ny\nd"), [" a", "-b", "+x", " c", "+y", " d"]);
+        assert_eq!(told("", "a"), ["+a"]);
+        assert_eq!(told("a\na\nb", "a\nb"), [" a", "-a", " b"]);
+        assert_eq!(told("a\nb", "a\nb"), ["…2"]);
+    }
+
+    #[test]
+    fn a_change_of_very_many_lines_is_shown_as_old_and_new() {
+        let [old, new] = ["old", "new"].map(|text| vec![text; COMPARED_MAX + 1].join("\n"));
+        let told = told(&format!("a\n{old}\nz"), &format!("a\n{new}\nz"));
+        assert_eq!(
+            (told.len(), told[0].as_str(), told[COMPARED_MAX + 2].as_str()),
+            (2 * COMPARED_MAX + 4, " a", "+new")
+        );
+    }
+}
