@@ -200,7 +200,8 @@ fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
     let reveal = arguments.reveal;
     let showing = Showing { reveal, traces: arguments.traces.clone() };
     if let Some(id) = &arguments.show {
-        return Box::new(show::Show::new(id, showing, colours));
+        let layout = arguments.output.layout(SystemClock.now());
+        return Box::new(show::Show::new(id, showing, colours, layout));
     }
     match arguments.format {
         Format::Table => {

@@ -89,6 +89,9 @@ impl Auditor<'_> {
         let coverage = Coverage { seen, complete: coverage.complete && end.is_none(), ..coverage };
         let mut report = self.tally.into_report(coverage, matches!(end, Some(End::Interrupted)));
         report.max_reached = matches!(end, Some(End::MaxReached));
+        if end.is_some() {
+            report.comparison = None; // what was not read may say otherwise
+        }
         let output_closed = match self.view.end(&report, self.output).and_then(|()| self.output.flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(not_written(&error)),
             Err(_) => true,
@@ -139,6 +142,7 @@ impl Auditor<'_> {
     }
 
     fn take(&mut self, record: &DeadLetterRecord) -> Result<(), End> {
+        self.tally.observe(record);
         match self.pick.picks(record).map_err(|error| End::Failed(error.into()))? {
             Choice::Picked => {}
             Choice::NotPicked => return Ok(()),

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::age::{Age, if_any};
 use super::attempts::{Attempts, SkippedAttempts};
+use super::comparison::{CauseComparison, CauseTally};
 use super::copies::{Copies, Duplicates};
 use super::over_time::{OverTime, Times};
 
@@ -38,6 +39,9 @@ pub struct AuditReport {
     pub by_function: BTreeMap<String, u64>,
     /// By fingerprint, largest first.
     pub groups: Vec<Group>,
+    /// The group that is asked for beside all others; `None` unless the whole queue was read for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<CauseComparison>,
     pub attempts: Attempts,
     /// By time in the queue.
     pub age: Age,
@@ -163,11 +167,25 @@ pub struct Tally {
     groups: GroupTable,
     times: Times,
     copies: Copies,
+    comparison: Option<CauseTally>,
 }
 
 impl Tally {
     pub fn new(context: Context) -> Self {
         Self { report: AuditReport { context, ..AuditReport::default() }, ..Self::default() }
+    }
+
+    /// Compares a group with all others.
+    #[must_use]
+    pub fn comparing(self, group: Option<&str>) -> Self {
+        Self { comparison: group.map(CauseTally::new), ..self }
+    }
+
+    /// Takes a record for the comparison, whether it is selected or not.
+    pub(super) fn observe(&mut self, record: &DeadLetterRecord) {
+        if let Some(comparison) = &mut self.comparison {
+            comparison.add_record(record);
+        }
     }
 
     /// The count so far.
@@ -176,7 +194,7 @@ impl Tally {
     }
 
     pub fn add(&mut self, record: &DeadLetterRecord) {
-        let Self { report, groups, times, copies } = self;
+        let Self { report, groups, times, copies, .. } = self;
         let sent_at = record.message.sent_at;
         report.total += 1;
         // One of seven codes, or none.
@@ -204,6 +222,7 @@ impl Tally {
         AuditReport {
             coverage,
             groups: self.groups.into_groups(),
+            comparison: self.comparison.and_then(CauseTally::into_comparison),
             over_time: self.times.into_over_time(),
             duplicates: self.copies.into_duplicates(),
             complete: coverage.complete,

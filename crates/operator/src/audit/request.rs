@@ -90,7 +90,8 @@ impl OpenAudit {
         progress: impl Fn(Progress),
     ) -> Result<Audited, Failure> {
         let Self { dead_letters, pick, max, context, save, .. } = self;
-        let auditor = Auditor { pick, max, tally: Tally::new(context), save, view, output };
+        let tally = Tally::new(context).comparing(pick.group.as_deref());
+        let auditor = Auditor { pick, max, tally, save, view, output };
         auditor.audit(&dead_letters, &SystemClock, stop, progress).await
     }
 }

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use console::Style;
-use redeliver_dead_letters::groups::written;
 use redeliver_dead_letters::{DeadLetterRecord, plain};
 use redeliver_operator::audit::{AuditReport, View};
-use redeliver_operator::dead_letter::{Showing, Timeline, body_for_people};
+use redeliver_operator::dead_letter::{Event, Showing, Timeline, body_for_people};
 use redeliver_operator::log_lines::LogLines;
 use redeliver_operator::terminal::escape::{escaped, escaped_lines};
+use redeliver_operator::terminal::layout::Layout;
 use redeliver_operator::terminal::units::counted;
 use redeliver_operator::trace_url::Trace;
 
@@ -18,27 +18,34 @@ use redeliver_operator::trace_url::Trace;
 const COPIES_MAX: u64 = 10;
 /// Messages that are kept until it is known which one is meant.
 const MESSAGES_MAX: usize = 2;
+/// Columns of a fact's name.
+const FACT_NAME: usize = 18;
+/// The fact that is a sentence.
+const ERROR_DETAILS: &str = "error details";
+/// Where an event's error begins on a terminal.
+const ERROR_INDENT: usize = 6;
 
 /// One message whole, and its copies. If several messages have an id that begins with what was named, none is printed.
 pub(super) struct Show {
     showing: Showing,
     colours: bool,
+    layout: Layout,
     /// The id, or its beginning, that was named.
     named: String,
     /// The first messages, by id.
     found: BTreeMap<String, Copies>,
 }
 
-/// The copies of a message, and the text of the first ones.
+/// The copies of a message, and the first ones.
 #[derive(Default)]
 struct Copies {
     count: u64,
-    text: String,
+    first: Vec<DeadLetterRecord>,
 }
 
 impl Show {
-    pub(super) fn new(named: &str, showing: Showing, colours: bool) -> Self {
-        Self { showing, colours, named: named.to_owned(), found: BTreeMap::new() }
+    pub(super) fn new(named: &str, showing: Showing, colours: bool, layout: Layout) -> Self {
+        Self { showing, colours, layout, named: named.to_owned(), found: BTreeMap::new() }
     }
 }
 
@@ -54,115 +61,207 @@ impl View for Show {
         let copies = self.found.entry(id).or_default();
         copies.count += 1;
         if copies.count <= COPIES_MAX {
-            let heading = Style::new().force_styling(self.colours).bold();
-            copies.text += if copies.count == 1 { "" } else { "\n" };
-            copies.text += &describe_message(record, &self.showing, &heading);
+            copies.first.push(record.clone());
         }
         Ok(())
     }
 
-    fn end(&mut self, _report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         let only = self.found.values().next().filter(|_| self.found.len() == 1);
-        let shown = self.found.get(&self.named).or(only);
-        output.write_all(shown.map_or(&b""[..], |copies| copies.text.as_bytes()))
+        let Some(shown) = self.found.get(&self.named).or(only) else { return Ok(()) };
+        let now = report.context.virtual_now.unwrap_or(report.context.now);
+        let heading = Style::new().force_styling(self.colours).bold();
+        let page = Page { showing: &self.showing, layout: self.layout.relative_to(now), heading };
+        let texts: Vec<_> = shown.first.iter().map(|record| page.describe_message(record)).collect();
+        output.write_all(texts.join("\n").as_bytes())
     }
 }
 
-fn describe_message(record: &DeadLetterRecord, showing: &Showing, heading: &Style) -> String {
-    let reveal = showing.reveal;
-    let message = &record.message;
-    let logs = LogLines::of(record);
-    let mut text = String::new();
-    let mut line = |name: &str, value: &str| {
-        let _ = writeln!(text, "{:<18} {}", name, escaped(value));
-    };
-    line("message_id", record.message_id());
-    line("SQS message id", &message.sqs_message_id);
-    line("error type", &record.error_type);
-    if !record.error_details.is_empty() {
-        line("error details", &record.error_details);
-    }
-    line("fingerprint", &record.fingerprint);
-    line("sent", &written(message.sent_at));
-    line("received", &counted(message.receive_count.into(), "time"));
-    if let Some(attempts) = record.attempts() {
-        line("retries", &attempts.to_string());
-    }
-    if let Some(metadata) = record.metadata.as_ref().filter(|metadata| metadata.generation() > 0) {
-        line("generation", &metadata.generation().to_string());
-    }
-    if !message.omitted.is_empty() {
-        line("omitted", &format!("{} (in the archive: it cannot be sent again)", record.omitted()));
-    }
-    let optional = [("message group", &message.message_group_id), ("redriven from", &message.redriven_from)];
-    for (name, value) in optional {
-        if let Some(value) = value {
-            line(name, value);
-        }
-    }
-    for Trace { name, id, url } in showing.traces.of(record) {
-        line(name, &url.map_or_else(|| id.clone(), |url| format!("{id} {url}")));
-    }
-    if let Some(LogLines { location, url, command, .. }) = &logs {
-        if let Some(id) = location.request_id() {
-            line("request id", id);
-        }
-        if let Some(place) = logs.as_ref().and_then(LogLines::place) {
-            line("log lines", &place);
-        }
-        for way in [url, command].into_iter().flatten() {
-            line("", way);
-        }
-    }
-    text += &describe_timeline(record, heading);
-    if !message.attributes.is_empty() {
-        let _ = writeln!(text, "\n{}", heading.apply_to("Attributes"));
-        for (name, attribute) in &message.attributes {
-            let is_shown = reveal || record.is_open(name);
-            let value = if is_shown { escaped(&plain(&attribute.value)) } else { "<masked>".to_owned() };
-            let (name, data_type) = (escaped(name), escaped(&attribute.data_type));
-            let _ = writeln!(text, "  {name} ({data_type}): {value}");
-        }
-    }
-    let masked = if reveal { "" } else { " (masked; --reveal shows it)" };
-    let _ = writeln!(text, "\n{}{masked}", heading.apply_to("Body"));
-    let body = body_for_people(record, reveal, usize::MAX);
-    let _ = writeln!(text, "{}", escaped_lines(&body.text));
-    text
+/// The look of a message.
+struct Page<'a> {
+    showing: &'a Showing,
+    layout: Layout,
+    heading: Style,
 }
 
-fn describe_timeline(record: &DeadLetterRecord, heading: &Style) -> String {
-    let mut text = format!("\n{}\n", heading.apply_to("Timeline"));
-    let timeline = Timeline::of(record);
-    for event in &timeline.events {
-        let at = event.at.map_or_else(|| "at an unknown time".to_owned(), written);
-        let error = match (event.error_type.as_str(), event.error_details.as_str()) {
-            ("", details) => escaped(details),
-            (error_type, "") => escaped(error_type),
-            (error_type, details) => format!("{}: {}", escaped(error_type), escaped(details)),
+impl Page<'_> {
+    fn describe_message(&self, record: &DeadLetterRecord) -> String {
+        let message = &record.message;
+        let mut text = self.facts(record);
+        text += &self.describe_timeline(record);
+        if !message.attributes.is_empty() {
+            let _ = writeln!(text, "\n{}", self.heading.apply_to("Attributes"));
+            for (name, attribute) in &message.attributes {
+                let is_shown = self.showing.reveal || record.is_open(name);
+                let value = if is_shown { plain(&attribute.value) } else { "<masked>".to_owned() };
+                let line = format!("{name} ({}): {value}", attribute.data_type);
+                let _ = writeln!(text, "  {}", self.cut_unless_revealed(2, &line));
+            }
+        }
+        let masked = if self.showing.reveal { "" } else { " (masked; --reveal shows it)" };
+        let _ = writeln!(text, "\n{}{masked}", self.heading.apply_to("Body"));
+        let body = body_for_people(record, self.showing.reveal, usize::MAX);
+        for line in escaped_lines(&body.text).lines() {
+            let _ = writeln!(text, "{}", self.cut_unless_revealed(0, line));
+        }
+        text
+    }
+
+    /// A text for the rest of a line. Somebody who asks for values gets them whole.
+    fn cut_unless_revealed(&self, from: usize, text: &str) -> String {
+        if self.showing.reveal { escaped(text) } else { self.layout.rest_of_line(from, text) }
+    }
+
+    fn facts(&self, record: &DeadLetterRecord) -> String {
+        let message = &record.message;
+        let logs = LogLines::of(record);
+        let mut text = String::new();
+        // What is copied from here, such as an id or a link, is never cut.
+        let mut line = |name: &str, value: &str| {
+            let line = format!("{name:<FACT_NAME$} {}", escaped(value));
+            let is_sentence = name == ERROR_DETAILS;
+            let line = if is_sentence { self.layout.paragraph(&line, FACT_NAME + 1) } else { line };
+            let _ = writeln!(text, "{line}");
         };
-        let _ = writeln!(text, "{}", format!("  {at:<24}  {:<17}  {error}", event.kind.words()).trim_end());
+        line("message_id", record.message_id());
+        line("SQS message id", &message.sqs_message_id);
+        line("error type", &record.error_type);
+        if !record.error_details.is_empty() {
+            line(ERROR_DETAILS, &record.error_details);
+        }
+        line("fingerprint", &record.fingerprint);
+        line("sent", &self.layout.moment(message.sent_at));
+        line("received", &counted(message.receive_count.into(), "time"));
+        if let Some(attempts) = record.attempts() {
+            line("retries", &attempts.to_string());
+        }
+        if let Some(metadata) = record.metadata.as_ref().filter(|metadata| metadata.generation() > 0) {
+            line("generation", &metadata.generation().to_string());
+        }
+        if !message.omitted.is_empty() {
+            line("omitted", &format!("{} (in the archive: it cannot be sent again)", record.omitted()));
+        }
+        let optional =
+            [("message group", &message.message_group_id), ("redriven from", &message.redriven_from)];
+        for (name, value) in optional {
+            if let Some(value) = value {
+                line(name, value);
+            }
+        }
+        for Trace { name, id, url } in self.showing.traces.of(record) {
+            line(name, &url.map_or_else(|| id.clone(), |url| format!("{id} {url}")));
+        }
+        if let Some(LogLines { location, url, command, .. }) = &logs {
+            if let Some(id) = location.request_id() {
+                line("request id", id);
+            }
+            if let Some(place) = logs.as_ref().and_then(LogLines::place) {
+                line("log lines", &place);
+            }
+            for way in [url, command].into_iter().flatten() {
+                line("", way);
+            }
+        }
+        text
     }
-    for sentence in timeline.between() {
-        let _ = writeln!(text, "  {sentence}");
+
+    fn describe_timeline(&self, record: &DeadLetterRecord) -> String {
+        let mut text = format!("\n{}\n", self.heading.apply_to("Timeline"));
+        let timeline = Timeline::of(record);
+        let last_error = timeline.events.iter().rposition(|event| !error(event).is_empty());
+        for (index, event) in timeline.events.iter().enumerate() {
+            text += &self.describe_event(event, Some(index) == last_error);
+        }
+        for sentence in timeline.between().into_iter().chain(timeline.gap()) {
+            let _ = writeln!(text, "  {}", self.layout.paragraph(&sentence, 2));
+        }
+        text
     }
-    if let Some(gap) = timeline.gap() {
-        let _ = writeln!(text, "  {gap}");
+
+    /// An event on a line; on a terminal its error is on the next one, and only the last error is whole.
+    fn describe_event(&self, event: &Event, is_last_error: bool) -> String {
+        let at = event.at.map_or_else(|| "at an unknown time".to_owned(), |at| self.layout.moment(at));
+        let (kind, error) = (event.kind.words(), escaped(&error(event)));
+        if self.layout.columns().is_none() {
+            return format!("{}\n", format!("  {at:<24}  {kind:<17}  {error}").trim_end());
+        }
+        let mut text = format!("  {kind:<17}  {at}\n");
+        if !error.is_empty() {
+            let indent = " ".repeat(ERROR_INDENT);
+            text += &match is_last_error {
+                true => self.layout.paragraph(&format!("{indent}{error}"), ERROR_INDENT),
+                false => format!("{indent}{}", self.layout.rest_of_line(ERROR_INDENT, &error)),
+            };
+            text.push('\n');
+        }
+        text
     }
-    text
+}
+
+/// The error of an event, with its details.
+fn error(event: &Event) -> String {
+    match (event.error_type.as_str(), event.error_details.as_str()) {
+        ("", details) => details.to_owned(),
+        (error_type, "") => error_type.to_owned(),
+        (error_type, details) => format!("{error_type}: {details}"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit::examples::{attempt_logs, id, record};
+    use crate::commands::audit::examples::{attempt_logs, context, id, record};
 
     fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
+        shown_as(record, reveal, Layout::Whole)
+    }
+
+    fn shown_as(record: &DeadLetterRecord, reveal: bool, layout: Layout) -> String {
         let mut output = Vec::new();
-        let mut show = Show::new(record.message_id(), Showing { reveal, ..Showing::default() }, false);
+        let showing = Showing { reveal, ..Showing::default() };
+        let mut show = Show::new(record.message_id(), showing, false, layout);
         show.add(record, &mut output).unwrap();
-        show.end(&AuditReport::default(), &mut output).unwrap();
+        let report = AuditReport { context: context(), ..AuditReport::default() };
+        show.end(&report, &mut output).unwrap();
         String::from_utf8(output).unwrap()
+    }
+
+    fn terminal(columns: usize) -> Layout {
+        Layout::Fitted { columns, now: context().now, zone: jiff::tz::TimeZone::UTC }
+    }
+
+    /// The last error is what one looks for.
+    #[test]
+    fn a_message_fits_a_terminal_and_keeps_its_last_error_whole() {
+        let last_error = format!("HTTP 500: {}no stock of 17", "the warehouse is closed ".repeat(20));
+        let mut record = record("RETRY_ATTEMPT_EXCEEDED", &last_error, 1);
+        record.metadata.as_mut().unwrap().retry_history[0].error_details = "slow ".repeat(60);
+        let attribute = redeliver_core::message::Attribute::string("acme ".repeat(60));
+        record.message.attributes.insert("tenant".to_owned(), attribute);
+        for columns in [60, 80, 200] {
+            let shown = shown_as(&record, false, terminal(columns));
+            let long: Vec<_> = shown.lines().filter(|line| line.chars().count() > columns).collect();
+            assert!(long.iter().all(|line| line.starts_with("trace ")), "a link is whole: {long:?}");
+            let timeline = shown.split("Timeline\n").nth(1).unwrap();
+            let words = timeline.split("\n\n").next().unwrap();
+            let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.ends_with(&format!("HttpStatus.503: {last_error}")), "{words}");
+            assert!(words.contains('…'), "the first error lost its middle: {words}");
+            assert!(shown.contains("\nerror details      HTTP 500: "), "{shown}");
+        }
+        assert!(shown(&record, false).contains(&format!("Http.Timeout: {}", "slow ".repeat(60).trim_end())));
+        assert!(shown_as(&record, true, terminal(60)).contains(&"acme ".repeat(60)));
+    }
+
+    #[test]
+    fn times_on_a_terminal_are_relative_and_local() {
+        let shown = shown_as(&record("RETRY_ATTEMPT_EXCEEDED", "x", 1), false, terminal(80));
+        for expected in [
+            "sent               1d ago, Jan 1 00:00 UTC\n",
+            "  attempt 1 failed   23h ago, Jan 1 00:01 UTC\n      Http.Timeout: slow 0\n",
+        ] {
+            assert!(shown.contains(expected), "{expected} in {shown}");
+        }
     }
 
     #[test]
@@ -231,7 +330,7 @@ mod tests {
     #[test]
     fn no_more_than_ten_copies_are_printed() {
         let mut output = Vec::new();
-        let mut show = Show::new("sqs-1", Showing::default(), false);
+        let mut show = Show::new("sqs-1", Showing::default(), false, Layout::Whole);
         for _ in 0..12 {
             show.add(&record("NON_RETRYABLE_ERROR", "x", 1), &mut output).unwrap();
         }

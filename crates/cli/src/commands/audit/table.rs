@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use console::{Style, measure_text_width};
 use redeliver_dead_letters::groups::Group;
-use redeliver_operator::audit::{AGE_CLASSES, AuditReport, View};
+use redeliver_operator::audit::{AGE_CLASSES, AuditReport, CauseComparison, View};
 use redeliver_operator::terminal::escape::{escaped, shortened};
 use redeliver_operator::terminal::layout::Layout;
 use redeliver_operator::terminal::units::{about, bar, counted, grouped};
@@ -61,6 +61,9 @@ impl View for Table {
         let now = report.context.virtual_now.unwrap_or(report.context.now);
         let groups = Self { layout: self.layout.relative_to(now), ..*self };
         groups.groups(&report.groups, output)?;
+        if let Some(comparison) = &report.comparison {
+            writeln!(output, "\n{}", self.layout.paragraph(&self.beside_others(comparison), 2))?;
+        }
         self.bars("By retries made", attempts(report), output)?;
         let last = report.age.classes.iter().rposition(|count| *count > 0).unwrap_or(0);
         self.bars("By age", ages(report).into_iter().take(last + 1).collect(), output)?;
@@ -130,8 +133,9 @@ impl Table {
         let title = format!("Groups ({})", grouped(groups.len() as u64));
         writeln!(output, "\n{}", self.style().bold().apply_to(title))?;
         for group in groups.iter().take(GROUPS_MAX) {
-            let Group { fingerprint, headline, error_type, count, first, last, error_details, example } =
-                group;
+            let Group {
+                fingerprint, headline, error_type, count, first, last, error_details, example, ..
+            } = group;
             let headline_shown = self.layout.rest_of_line(GROUP_INDENT, headline);
             writeln!(output, "  {:>9}  {}", grouped(*count), self.style().bold().apply_to(headline_shown))?;
             let [first, last] = [*first, *last].map(|moment| self.layout.moment(moment));
@@ -155,6 +159,19 @@ impl Table {
             writeln!(output, "  … and {} more: see --format json", grouped(more as u64))?;
         }
         Ok(())
+    }
+
+    /// Says what sets a cause apart.
+    fn beside_others(&self, comparison: &CauseComparison) -> String {
+        let summary = escaped(&comparison.summary(|moment| self.layout.clock(moment)));
+        let others = counted(comparison.others, "dead letter");
+        match (comparison.others, summary.as_str()) {
+            (0, _) => "There is no other cause to compare it with.".to_owned(),
+            (_, "") => {
+                format!("Neither tenant, version nor time sets it apart from {others} of other causes.")
+            }
+            _ => format!("Compared with {others} of other causes: {summary}."),
+        }
     }
 
     fn remarks(&self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {

@@ -108,7 +108,12 @@ fn every_view_shows_hostile_text_in_the_same_way() {
             colours: false,
             layout: redeliver_operator::terminal::layout::Layout::Whole,
         }),
-        Box::new(show::Show::new(record.message_id(), Showing { reveal: true, ..Showing::default() }, false)),
+        Box::new(show::Show::new(
+            record.message_id(),
+            Showing { reveal: true, ..Showing::default() },
+            false,
+            redeliver_operator::terminal::layout::Layout::Whole,
+        )),
         Box::new(csv::Csv { reveal: true }),
         Box::new(html::Page::new(Showing { reveal: true, ..Showing::default() })),
         Box::new(known_causes::NewCauses { known: KnownCauses::nothing(arn) }),

@@ -3,7 +3,7 @@ use std::future::{pending, ready};
 use std::path::Path;
 
 use redeliver_core::message::packing::pack;
-use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
+use redeliver_core::message::{Attribute, Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_dead_letters::{Filter, FilterError, ReaderError};
@@ -87,6 +87,35 @@ fn a_filter_picks_messages_and_the_coverage_is_still_that_of_the_queue() {
     assert_eq!((report.total, report.coverage.seen), (1, 30));
     assert!(output.starts_with(&format!(r#"{{"message_id":"{}","#, id(7))), "{output}");
     assert_eq!(output.lines().count(), 1);
+}
+
+#[test]
+fn a_group_is_compared_with_messages_that_are_not_selected_if_all_were_read() {
+    let world = world(3);
+    let attributes = [("ErrorType", "NON_RETRYABLE_ERROR"), ("ErrorDetails", "no order")];
+    let attributes = attributes.map(|(name, value)| (name.to_owned(), Attribute::string(value)));
+    let other = Content { body: body(4, 2, &[0, 1]), attributes: attributes.into(), ..Content::default() };
+    let sent = [OutgoingMessage::new(other).unwrap()];
+    world.clock.block_on(async {
+        for batch in pack(&sent) {
+            assert!(world.queue.send_batch(batch).await.iter().all(Result::is_ok));
+        }
+    });
+    let (audited, _) = world.audit(Pick::default(), Box::new(Json));
+    let report = audited.unwrap().report;
+    assert_eq!(report.comparison, None, "no group was asked for");
+    let group = report.groups.iter().find(|group| group.count == 3).unwrap().fingerprint.clone();
+    let compared = |max| {
+        let pick = Pick::new(Some(group.clone()), Vec::new(), None);
+        let tally = Tally::new(context()).comparing(pick.group.as_deref());
+        let mut output = Vec::new();
+        let auditor = Auditor { pick, max, tally, save: None, view: Box::new(Json), output: &mut output };
+        let audited = auditor.audit(&world.queue, &world.clock, pending(), |_| {});
+        world.clock.block_on(audited).unwrap().report.comparison
+    };
+    let comparison = compared(u64::MAX).unwrap();
+    assert_eq!((comparison.fingerprint.as_str(), comparison.count, comparison.others), (&*group, 3, 1));
+    assert_eq!(compared(1), None, "most was not read");
 }
 
 #[test]

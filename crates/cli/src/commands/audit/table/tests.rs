@@ -5,7 +5,7 @@ use super::*;
 use crate::commands::audit::examples::{
     context, foreign, record, report, report_with_retention, with_sent_seconds,
 };
-use redeliver_operator::audit::Tally;
+use redeliver_operator::audit::{CauseTally, Tally};
 
 fn printed(report: &AuditReport, colours: bool) -> String {
     printed_as(report, colours, Layout::Whole)
@@ -102,6 +102,40 @@ The oldest has been here for 1d.
         report.groups[0].fingerprint, report.groups[1].fingerprint
     );
     assert_eq!(printed(&report, false), expected);
+}
+
+#[test]
+fn a_group_is_shown_beside_all_others() {
+    let [cause, same, other] = [("slow", 1), ("slow", 2), ("no order", 3)]
+        .map(|(details, number)| record("NON_RETRYABLE_ERROR", details, number));
+    let seconds = [(&cause, 7200), (&same, 7200), (&other, 0)];
+    let shown = |compared: &[&redeliver_dead_letters::DeadLetterRecord], layout| {
+        let mut tally = CauseTally::new(&cause.fingerprint);
+        for (record, seconds) in
+            seconds.iter().filter(|(record, _)| compared.iter().any(|one| std::ptr::eq(*one, *record)))
+        {
+            tally.add_record(&with_sent_seconds((*record).clone(), *seconds));
+        }
+        let report =
+            AuditReport { comparison: tally.into_comparison(), ..report(std::slice::from_ref(&cause)) };
+        let text = printed_as(&report, false, layout);
+        let sentence = text.lines().skip_while(|line| !line.starts_with("By retries made")).count();
+        let lines: Vec<_> = text.lines().collect();
+        lines[..lines.len() - sentence - 1].rsplit(|line| line.is_empty()).next().unwrap().join(" ")
+    };
+    assert_eq!(
+        shown(&[&cause, &same, &other], Layout::Whole),
+        "Compared with 1 dead letter of other causes: since 1970-01-01T02:00:00.000Z."
+    );
+    assert_eq!(
+        shown(&[&cause, &same, &other], terminal(80)),
+        "Compared with 1 dead letter of other causes: since Jan 1 02:00 UTC."
+    );
+    assert_eq!(
+        shown(&[&cause, &other], Layout::Whole),
+        "Neither tenant, version nor time sets it apart from 1 dead letter of other causes."
+    );
+    assert_eq!(shown(&[&cause], Layout::Whole), "There is no other cause to compare it with.");
 }
 
 #[test]
