@@ -1,6 +1,6 @@
 //! Groups: dead letters that died of the same thing, in a table of bounded size.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use redeliver_core::message::Timestamp;
 use redeliver_core::truncate::{clean, clean_without_middle};
@@ -37,7 +37,16 @@ pub struct Group {
     pub error_details: String,
     /// The id of the newest.
     pub example: String,
+    /// When the last one of each function was sent to this queue; under an empty name, those that name none, or of
+    /// more functions than are kept.
+    #[serde(skip)]
+    pub last_by_function: BTreeMap<String, Timestamp>,
 }
+
+/// Functions of a group that are kept apart. Each version is one.
+const FUNCTIONS_MAX: usize = 32;
+/// Bytes of a function's name that are kept.
+const FUNCTION_BYTES_MAX: usize = 128;
 
 impl Group {
     fn of(record: &DeadLetterRecord, fingerprint: &str) -> Self {
@@ -51,6 +60,7 @@ impl Group {
             last: sent_at,
             error_details: clean_without_middle(&record.error_details, DETAILS_BYTES_MAX),
             example: clean(record.message_id(), ID_BYTES_MAX),
+            last_by_function: BTreeMap::new(),
         }
     }
 
@@ -58,10 +68,27 @@ impl Group {
         let sent_at = record.message.sent_at;
         // By id if the time is the same, so that the order of reading does not matter.
         if (sent_at, record.message_id()) > (self.last, &self.example) {
-            *self = Self { count: self.count, first: self.first, ..Self::of(record, &self.fingerprint) };
+            let last_by_function = std::mem::take(&mut self.last_by_function);
+            *self = Self {
+                count: self.count,
+                first: self.first,
+                last_by_function,
+                ..Self::of(record, &self.fingerprint)
+            };
         }
+        self.add_function(record.function().unwrap_or_default(), sent_at);
         self.first = self.first.min(sent_at);
         self.count += 1;
+    }
+}
+
+impl Group {
+    fn add_function(&mut self, function: String, sent_at: Timestamp) {
+        let all = &mut self.last_by_function;
+        let is_kept = function.len() <= FUNCTION_BYTES_MAX
+            && (all.len() < FUNCTIONS_MAX || all.contains_key(&function));
+        let last = all.entry(if is_kept { function } else { String::new() }).or_insert(sent_at);
+        *last = sent_at.max(*last);
     }
 }
 
@@ -143,6 +170,27 @@ mod tests {
         let mut reversed = records;
         reversed.reverse();
         assert_eq!(table(&reversed), groups);
+    }
+
+    #[test]
+    fn a_group_has_the_last_time_of_each_version_and_those_without_one_together() {
+        let of = |seconds, function: Option<&str>| {
+            let mut record = with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), seconds);
+            let cause = &mut record.dead_letter.as_mut().unwrap().cause;
+            cause.function = Some(function.unwrap_or_default().to_owned());
+            record
+        };
+        let long = "n".repeat(FUNCTION_BYTES_MAX + 1);
+        let groups = table(&[
+            of(30, Some("orders:41")),
+            of(10, Some("orders:42")),
+            of(20, Some("orders:41")),
+            of(40, None),
+            of(50, Some(&long)),
+        ]);
+        let at = redeliver_testing::dead_letters::at;
+        let expected = [("", at(50)), ("orders:41", at(30)), ("orders:42", at(10))];
+        assert_eq!(groups[0].last_by_function, expected.map(|(name, at)| (name.to_owned(), at)).into());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::io;
 use std::path::Path;
 
 use chrono::TimeDelta;
+use redeliver_core::function_arn::parse_version;
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
 use serde::{Deserialize, Serialize};
@@ -52,14 +53,32 @@ struct Cause {
     more: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A cause that somebody has removed. Messages that are sent to the queue later show that it came back.
+/// A cause that somebody has removed. Messages that are sent to the queue later show that it came back, but for those
+/// of versions before the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolved {
     /// The time from which on it is gone.
     pub at: Timestamp,
-    /// The cause of its end, such as a version of the function.
+    /// The fix. Of a version of the function, `NAME:VERSION`, all earlier versions are without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+}
+
+impl Resolved {
+    /// When the last message of a group was sent that shows that its cause came back; `None` if none does.
+    #[must_use]
+    pub fn came_back_at(&self, group: &Group) -> Option<Timestamp> {
+        let later = group.last_by_function.iter().filter(|(function, _)| !self.is_without_fix(function));
+        later.map(|(_, last)| *last).filter(|last| *last > self.at).max()
+    }
+
+    /// True for a version that was published before the one with the fix: what it still runs is no news. A message
+    /// that names no version may be of any.
+    fn is_without_fix(&self, function: &str) -> bool {
+        let fix = self.by.as_deref().and_then(parse_version);
+        fix.zip(parse_version(function))
+            .is_some_and(|((fixed, from), (name, version))| fixed == name && version < from)
+    }
 }
 
 /// A note on a cause that somebody has looked into.
@@ -80,9 +99,9 @@ struct Header {
 }
 
 impl Cause {
-    /// True if it was resolved before this message was sent.
-    fn is_back_at(&self, newest: Option<Timestamp>) -> bool {
-        self.resolved.as_ref().is_some_and(|resolved| newest.is_some_and(|newest| newest > resolved.at))
+    /// True if it was resolved before the message that came back last, as an earlier report says.
+    fn is_back_again(&self, came_back_at: Option<Timestamp>) -> bool {
+        self.resolved.as_ref().is_some_and(|resolved| came_back_at.is_some_and(|last| last > resolved.at))
     }
 }
 
@@ -133,12 +152,13 @@ impl KnownCauses {
         groups.iter().filter(is_new).collect()
     }
 
-    /// The groups with a cause that was resolved and came back: with messages that are newer than that.
+    /// The groups with a cause that was resolved and came back: with messages that are newer than that, and not of a
+    /// version before the fix.
     #[must_use]
     pub fn came_back_among<'g>(&self, groups: &'g [Group]) -> Vec<(&'g Group, &Resolved)> {
         let came_back = |group: &'g Group| {
             let resolved = self.causes.get(&group.fingerprint)?.resolved.as_ref()?;
-            (group.last > resolved.at).then_some((group, resolved))
+            resolved.came_back_at(group).map(|_| (group, resolved))
         };
         groups.iter().filter_map(came_back).collect()
     }
@@ -146,9 +166,10 @@ impl KnownCauses {
     /// Remembers that these groups were reported as come back: each is reported once, until it is resolved again.
     pub fn remember_came_back(&mut self, groups: &[Group]) {
         for group in groups {
-            let cause = self.causes.get_mut(&group.fingerprint);
-            if let Some(cause) = cause.filter(|cause| cause.is_back_at(Some(group.last))) {
-                cause.came_back_at = Some(group.last);
+            let Some(cause) = self.causes.get_mut(&group.fingerprint) else { continue };
+            let came_back_at = cause.resolved.as_ref().and_then(|resolved| resolved.came_back_at(group));
+            if came_back_at.is_some() {
+                cause.came_back_at = came_back_at;
                 cause.resolved = None;
             }
         }
@@ -274,7 +295,7 @@ impl KnownCauses {
         for (fingerprint, cause) in &self.causes {
             // Notes and what is resolved are written to the file at once, so the file has the newest.
             let in_file = all.causes.get(fingerprint).unwrap_or(cause);
-            let resolved = in_file.resolved.clone().filter(|_| !in_file.is_back_at(cause.came_back_at));
+            let resolved = in_file.resolved.clone().filter(|_| !in_file.is_back_again(cause.came_back_at));
             let (note, came_back_at) = (in_file.note.clone(), in_file.came_back_at.max(cause.came_back_at));
             let merged = Cause { note, resolved, came_back_at, ..cause.clone() };
             all.causes.insert(fingerprint.clone(), merged);

@@ -19,7 +19,15 @@ fn group(fingerprint: &str, seconds: i64) -> Group {
         last: at(seconds),
         error_details: "x".to_owned(),
         example: "id".to_owned(),
+        last_by_function: [(String::new(), at(seconds))].into(),
     }
+}
+
+/// A group whose last message of each function was sent then.
+fn group_of(functions: &[(&str, i64)]) -> Group {
+    let last_by_function = functions.iter().map(|(name, seconds)| ((*name).to_owned(), at(*seconds)));
+    let last = functions.iter().map(|(_, seconds)| *seconds).max().unwrap();
+    Group { last_by_function: last_by_function.collect(), ..group("a", last) }
 }
 
 fn fingerprints(groups: &[&Group]) -> Vec<String> {
@@ -206,6 +214,55 @@ fn a_resolved_cause_comes_back_once_with_newer_messages() {
     assert_eq!(read().came_back_among(&newer), [], "it is reported once");
     KnownCauses::write_resolved(&path, QUEUE, "a", Resolved { at: at(50), by: None }).unwrap();
     assert_eq!(read().came_back_among(&[group("a", 51)]).len(), 1);
+}
+
+/// While a deployment runs, and from queues, earlier versions still fail.
+#[test]
+fn messages_of_versions_before_the_fix_do_not_bring_a_cause_back() {
+    let fixed_by = |by: &str| Resolved { at: at(20), by: Some(by.to_owned()) };
+    let resolved = fixed_by("orders:42");
+    for (functions, came_back_at) in [
+        (&[("orders:41", 30)][..], None),
+        (&[("orders:9", 30)], None),
+        (&[("orders:42", 30)], Some(30)),
+        (&[("orders:43", 30)], Some(30)),
+        (&[("orders:42", 20)], None),
+        (&[("orders:42", 10), ("orders:41", 30)], None),
+        (&[("orders:42", 25), ("orders:41", 30)], Some(25)),
+        // Messages that may be of any version.
+        (&[("", 30)], Some(30)),
+        (&[("orders:$LATEST", 30)], Some(30)),
+        (&[("message-processor", 30)], Some(30)),
+        (&[("mails:41", 30)], Some(30)),
+    ] {
+        assert_eq!(resolved.came_back_at(&group_of(functions)), came_back_at.map(at), "{functions:?}");
+    }
+    for other in ["the new certificate", "orders", "pull request 41"] {
+        assert_eq!(fixed_by(other).came_back_at(&group_of(&[("orders:41", 30)])), Some(at(30)), "{other}");
+    }
+}
+
+#[test]
+fn a_cause_that_came_back_is_reported_once_although_an_earlier_version_has_it_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("causes.jsonl");
+    let read = || KnownCauses::read(&path, QUEUE).unwrap();
+    let mut known = KnownCauses::nothing(QUEUE);
+    known.remember(&[group("a", 1)], at(10));
+    known.write(&path).unwrap();
+    let resolved = Resolved { at: at(20), by: Some("orders:42".to_owned()) };
+    KnownCauses::write_resolved(&path, QUEUE, "a", resolved).unwrap();
+    let earlier = [group_of(&[("orders:41", 30)])];
+    let mut known = read();
+    assert_eq!(known.came_back_among(&earlier), []);
+    known.remember_came_back(&earlier);
+    known.write(&path).unwrap();
+    let both = [group_of(&[("orders:41", 40), ("orders:42", 35)])];
+    let mut known = read();
+    assert_eq!(known.came_back_among(&both).len(), 1, "it is still resolved until now");
+    known.remember_came_back(&both);
+    known.write(&path).unwrap();
+    assert_eq!(read().came_back_among(&both), []);
 }
 
 #[test]

@@ -87,7 +87,7 @@ pub struct Arguments {
     /// have it
     #[arg(long, value_name = "FINGERPRINT", requires = "known_causes", conflicts_with_all = ["SelectionArgs", "save"])]
     pub(super) resolved: Option<String>,
-    /// The fix, such as a version of the function
+    /// The fix. If it is a version of the function, NAME:VERSION, messages of earlier versions do not bring the cause back
     #[arg(long, value_name = "NAME", requires = "resolved")]
     pub(super) resolved_by: Option<String>,
     /// Write the selected dead letters to this new file, which `redrive FILE` and `send --backup FILE` send; an existing

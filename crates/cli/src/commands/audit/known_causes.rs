@@ -48,14 +48,16 @@ fn line(group: &Group) -> String {
     )
 }
 
-fn line_of_returned(group: &Group, Resolved { at, by }: &Resolved) -> String {
+fn line_of_returned(group: &Group, resolved: &Resolved) -> String {
     let Group { fingerprint, headline, error_type, last, .. } = group;
+    let last = resolved.came_back_at(group).unwrap_or(*last);
+    let Resolved { at, by } = resolved;
     let by = by.as_ref().map(|by| format!(" by {}", escaped(by)));
     format!(
         "came back: {}: {} (the last sent {}; resolved {}{}; --group {fingerprint})",
         escaped(error_type),
         escaped(headline),
-        written(*last),
+        written(last),
         written(*at),
         by.unwrap_or_default()
     )
