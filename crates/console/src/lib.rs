@@ -72,10 +72,10 @@ A file can be shown and filtered, not changed. `redrive FILE` edits its messages
 file; `audit s3://… --save FILE` makes such a file of an archive.
 
 Exit codes:
-  0    ended with Ctrl-C
+  0    ended by SIGTERM
   1    the deployment, its queues, the folder or the port cannot be used
   2    bad usage
-  130  interrupted before anything was opened, or a second time")]
+  130  ended with Ctrl-C, or before anything was opened")]
 pub struct Arguments {
     /// A file of dead letters to show, written by `audit --save`, `purge --backup` or `local --final-dlq`; or an
     /// archive, s3://BUCKET[/PREFIX]
@@ -161,13 +161,13 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     stderr::remark("open this link; Ctrl-C ends the console");
     // Polled to the very end, so that no answer is cut off.
     let mut serving = pin!(http_server::serve(listener, router::router(Arc::clone(&site))));
-    tokio::select! {
+    let signal = tokio::select! {
         never = serving.as_mut() => match never {},
-        _ = signals.next() => {}
-    }
+        signal = signals.next() => signal,
+    };
     stderr::remark("ending: finishing what is under way; Ctrl-C again does not wait");
     tokio::select! {
-        () = site.rest() => Ok(ExitCode::Done),
+        () = site.rest() => Ok(if signal.is_interrupt { ExitCode::Interrupted } else { ExitCode::Done }),
         _ = signals.next() => Ok(ExitCode::Interrupted),
     }
 }

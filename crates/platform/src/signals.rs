@@ -2,17 +2,37 @@
 
 pub use system::Signals;
 
+/// A request to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signal {
+    pub name: &'static str,
+    /// True if somebody pressed Ctrl-C; false if the system or a container runtime ends the process.
+    pub is_interrupt: bool,
+}
+
+impl Signal {
+    const fn interrupt(name: &'static str) -> Self {
+        Self { name, is_interrupt: true }
+    }
+
+    const fn terminate(name: &'static str) -> Self {
+        Self { name, is_interrupt: false }
+    }
+}
+
 #[cfg(unix)]
 mod system {
     use std::io;
 
-    use tokio::signal::unix::{Signal, SignalKind, signal};
+    use tokio::signal::unix::{self, SignalKind, signal};
+
+    use super::Signal;
 
     /// The signals of this process, from [`Signals::listen`] on.
     #[derive(Debug)]
     pub struct Signals {
-        terminate: Signal,
-        interrupt: Signal,
+        terminate: unix::Signal,
+        interrupt: unix::Signal,
     }
 
     impl Signals {
@@ -27,11 +47,11 @@ mod system {
             })
         }
 
-        /// The name of the next signal.
-        pub async fn next(&mut self) -> &'static str {
+        /// The next signal.
+        pub async fn next(&mut self) -> Signal {
             tokio::select! {
-                Some(()) = self.terminate.recv() => "SIGTERM",
-                Some(()) = self.interrupt.recv() => "SIGINT",
+                Some(()) = self.terminate.recv() => Signal::terminate("SIGTERM"),
+                Some(()) = self.interrupt.recv() => Signal::interrupt("SIGINT"),
                 else => std::future::pending().await,
             }
         }
@@ -45,6 +65,8 @@ mod system {
     use tokio::signal::windows::{
         CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
     };
+
+    use super::Signal;
 
     /// The signals of this process, from [`Signals::listen`] on.
     #[derive(Debug)]
@@ -69,13 +91,13 @@ mod system {
             })
         }
 
-        /// The name of the next signal.
-        pub async fn next(&mut self) -> &'static str {
+        /// The next signal.
+        pub async fn next(&mut self) -> Signal {
             tokio::select! {
-                Some(()) = self.interrupt.recv() => "CTRL_C_EVENT",
-                Some(()) = self.interrupt_group.recv() => "CTRL_BREAK_EVENT",
-                Some(()) = self.close.recv() => "CTRL_CLOSE_EVENT",
-                Some(()) = self.shutdown.recv() => "CTRL_SHUTDOWN_EVENT",
+                Some(()) = self.interrupt.recv() => Signal::interrupt("CTRL_C_EVENT"),
+                Some(()) = self.interrupt_group.recv() => Signal::interrupt("CTRL_BREAK_EVENT"),
+                Some(()) = self.close.recv() => Signal::terminate("CTRL_CLOSE_EVENT"),
+                Some(()) = self.shutdown.recv() => Signal::terminate("CTRL_SHUTDOWN_EVENT"),
                 else => std::future::pending().await,
             }
         }

@@ -27,7 +27,7 @@ use futures_util::future::{Either, join_all, select};
 use redeliver_aws::start::StartError;
 use redeliver_aws::{Stop, SystemClock, telemetry};
 use redeliver_core::ports::Clock as _;
-use redeliver_operator::terminal::signals::Signals;
+use redeliver_operator::terminal::signals::{Signal, Signals};
 use redeliver_operator::terminal::stderr;
 use serde_json::json;
 
@@ -44,10 +44,19 @@ use server::{HealthServer, Shown};
 pub enum Ending {
     /// Everything that was received is handled.
     Finished,
+    /// The same, after Ctrl-C.
+    Interrupted,
     /// Some batches are not handled: their messages come back.
     Cancelled,
     /// Nothing was received; the log has the reason.
     NotStarted,
+}
+
+impl Ending {
+    /// The end of a process that has handled everything since this signal.
+    const fn after(signal: Signal) -> Self {
+        if signal.is_interrupt { Self::Interrupted } else { Self::Finished }
+    }
 }
 
 /// Polls until a signal comes, then handles what was received. All errors are lines of the log on standard error.
@@ -82,7 +91,7 @@ async fn work(options: &Options) -> Result<Ending, StartError> {
     };
     let prepared = match select(pin!(prepare(options, &stop)), pin!(signals.next())).await {
         Either::Left((prepared, _)) => prepared?,
-        Either::Right(_) => return Ok(Ending::Finished),
+        Either::Right((signal, _)) => return Ok(Ending::after(signal)),
     };
     log::info(
         "started",
@@ -103,7 +112,7 @@ async fn work(options: &Options) -> Result<Ending, StartError> {
         serving.abort();
     }
     // A process that is cut short ends at once.
-    if let (Ending::Finished, Some(export)) = (ending, export) {
+    if let (Ending::Finished | Ending::Interrupted, Some(export)) = (ending, export) {
         export.finish(&SystemClock).await;
     }
     Ok(ending)
@@ -117,23 +126,24 @@ async fn poll_until_signal(
     shutdown: Duration,
 ) -> Ending {
     let mut pollers = pin!(pollers);
-    match select(pollers.as_mut(), pin!(signals.next())).await {
+    let signal = match select(pollers.as_mut(), pin!(signals.next())).await {
         Either::Left(_) => return Ending::Finished,
-        Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
-    }
+        Either::Right((signal, _)) => signal,
+    };
+    log::info("stopping", json!({ "signal": signal.name }));
     // From here on nothing is received. A poller ends when its receive is answered and its batch is handled and
     // deleted.
     stop.request();
     let cancelled = async {
         match select(pin!(signals.next()), pin!(SystemClock.sleep(shutdown))).await {
-            Either::Left((name, _)) => name,
+            Either::Left((signal, _)) => signal.name,
             Either::Right(_) => "--shutdown",
         }
     };
     match select(pollers, pin!(cancelled)).await {
         Either::Left(_) => {
             log::info("stopped", json!({}));
-            Ending::Finished
+            Ending::after(signal)
         }
         // The pollers are dropped. Nothing is lost: messages that are not deleted become visible again, and SQS counts
         // their receive.

@@ -229,6 +229,25 @@ fn the_console_shows_a_file_and_offers_nothing_that_is_for_queues() {
     assert!(pause.contains("A file can only be shown"), "{pause}");
 }
 
+#[test]
+#[cfg(unix)]
+fn a_console_is_interrupted_by_ctrl_c_and_done_after_sigterm() {
+    let dead = dead_letters();
+    for (signal, code) in [("INT", 130), ("TERM", 0)] {
+        let mut console = program(&["console", "-q", dead.name()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        // It listens for signals before it prints its link.
+        let mut output = BufReader::new(console.stdout.take().expect("it is piped"));
+        output.read_line(&mut String::new()).expect("it prints its link");
+        let kill = Command::new("sh").args(["-c", &format!("kill -{signal} {}", console.id())]).status();
+        assert!(kill.expect("there is a shell").success());
+        assert_eq!(console.wait().expect("it ends").code(), Some(code), "{signal}");
+    }
+}
+
 /// The list of dead letters once it is there, a part of it, and a page that is for queues.
 fn visit(link: &str) -> [String; 3] {
     let (origin, _) = link.split_once("/?").expect("a link with a token");

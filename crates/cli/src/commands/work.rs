@@ -11,6 +11,7 @@ pub use arguments::Arguments;
 pub fn main(arguments: Arguments) -> ExitCode {
     match run(&arguments.into()) {
         Ending::Finished => ExitCode::Done,
+        Ending::Interrupted => ExitCode::Interrupted,
         Ending::Cancelled => ExitCode::NotAllDone,
         Ending::NotStarted => ExitCode::Failed,
     }

@@ -6,7 +6,7 @@ use std::{io, thread};
 use redeliver_aws::Stop;
 use tokio::runtime::Builder;
 
-pub use redeliver_platform::signals::Signals;
+pub use redeliver_platform::signals::{Signal, Signals};
 
 use crate::ExitCode;
 use crate::terminal::stderr;

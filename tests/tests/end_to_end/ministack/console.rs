@@ -287,7 +287,7 @@ async fn what_it_reads_when_it_ends_is_given_back() {
     let pid = console.process.id().unwrap().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().await.unwrap().success());
     let ended = timeout(PATIENCE, console.process.wait()).await.unwrap().unwrap();
-    assert_eq!(ended.code(), Some(0));
+    assert_eq!(ended.code(), Some(130));
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [500, 0, 0]);
 }
 

@@ -218,23 +218,25 @@ def handler(event, context):
 }
 
 #[tokio::test]
-async fn sigterm_in_the_middle_of_a_call_lets_the_batch_end() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Hang]);
-    topology.send([message(0, &json!({}))]).await;
-    let arguments = ["message-processor", "--wait", "1s", "--invocation", "9s"];
-    let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
-    until_called(&target).await;
-    working.signal("TERM", "stopping").await;
-    assert_eq!(working.get("/healthz").await.1["functions"][0]["batches_in_flight"], 1);
-    assert_eq!(working.get("/readyz").await, (503, json!({ "ready": false })));
-    let (code, events) = working.end().await;
+async fn a_signal_in_the_middle_of_a_call_lets_the_batch_end() {
+    for (signal, ends_with) in [("TERM", 0), ("INT", 130)] {
+        let (topology, target) = (topology().await, HttpTarget::start().await);
+        target.script(&id(0), [Reply::Hang]);
+        topology.send([message(0, &json!({}))]).await;
+        let arguments = ["message-processor", "--wait", "1s", "--invocation", "9s"];
+        let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
+        until_called(&target).await;
+        working.signal(signal, "stopping").await;
+        assert_eq!(working.get("/healthz").await.1["functions"][0]["batches_in_flight"], 1);
+        assert_eq!(working.get("/readyz").await, (503, json!({ "ready": false })));
+        let (code, events) = working.end().await;
 
-    assert_eq!(code, Some(0));
-    let told: Vec<_> = events.iter().map(|line| &line["event"]).collect();
-    assert_eq!(told, ["handed_off", "batch"], "{events:?}");
-    assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 0], "handed off, and deleted");
-    assert_eq!(topology.intermediate.depth(&topology.client).await, [1, 0, 0]);
+        assert_eq!(code, Some(ends_with), "{signal}");
+        let told: Vec<_> = events.iter().map(|line| &line["event"]).collect();
+        assert_eq!(told, ["handed_off", "batch"], "{events:?}");
+        assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 0], "handed off, and deleted");
+        assert_eq!(topology.intermediate.depth(&topology.client).await, [1, 0, 0]);
+    }
 }
 
 #[tokio::test]

@@ -43,10 +43,11 @@ Its own log is on standard error, the functions' log on standard output, both as
 prints to standard output, too.
 
 Exit codes:
-  0  stopped, and everything that was received is handled
-  1  settings that are missing or wrong, or a queue that cannot be used
-  2  bad usage
-  5  stopped before everything that was received was handled; the rest comes back")]
+  0    stopped by SIGTERM, and everything that was received is handled
+  1    settings that are missing or wrong, or a queue that cannot be used
+  2    bad usage
+  5    stopped before everything that was received was handled; the rest comes back
+  130  stopped by Ctrl-C, and everything that was received is handled")]
 pub struct Arguments {
     /// The functions to run
     #[arg(value_name = "FUNCTION", required = true, value_enum)]
