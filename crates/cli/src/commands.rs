@@ -20,3 +20,11 @@ pub mod simulate;
 pub mod status;
 pub mod unblock;
 pub mod work;
+
+/// Parses a command line that is to be copied, as the program does.
+#[cfg(test)]
+pub(crate) fn checked<W: Into<std::ffi::OsString> + Clone>(
+    words: impl IntoIterator<Item = W>,
+) -> crate::Command {
+    <crate::Arguments as clap::Parser>::try_parse_from(words).unwrap().command
+}

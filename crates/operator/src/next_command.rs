@@ -44,10 +44,18 @@ impl NextCommand {
         self.with([format!("--{name}"), value.to_owned()])
     }
 
-    /// With an option that has no value.
+    /// With an option that has no value. It stands before `--`, behind which there are no options.
     #[must_use]
-    pub fn flag(self, name: &str) -> Self {
-        self.with([format!("--{name}")])
+    pub fn flag(mut self, name: &str) -> Self {
+        let end = self.words.iter().position(|word| word == "--").unwrap_or(self.words.len());
+        self.words.insert(end, format!("--{name}"));
+        self
+    }
+
+    /// Its words, before they are quoted for a shell.
+    #[must_use]
+    pub fn words(&self) -> &[String] {
+        &self.words
     }
 
     /// True if what one sees is what one copies.
@@ -143,6 +151,13 @@ mod tests {
         let words = ["/usr/bin/redeliver", "redrive", "--where", ".a == 'b'"].map(OsString::from);
         let again = NextCommand::again(words).unwrap().flag("apply");
         assert_eq!(again.to_string(), r#"redeliver redrive --where '.a == '\''b'\''' --apply"#);
+    }
+
+    #[test]
+    fn a_flag_stands_before_the_end_of_the_options() {
+        let words = ["redeliver", "redrive", "--to", "q", "--", "-dead.jsonl"].map(OsString::from);
+        let again = NextCommand::again(words).unwrap().flag("apply");
+        assert_eq!(again.words(), ["redeliver", "redrive", "--to", "q", "--apply", "--", "-dead.jsonl"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod next_step;
 mod request;
+mod run_estimate;
 mod to_file;
 mod to_queue;
 mod to_sources;
@@ -27,6 +28,7 @@ use crate::{Failure, UsageError};
 
 pub use next_step::{Continuation, next_step, not_consumed, staying};
 pub use request::{RedriveRequest, Redriven};
+pub use run_estimate::RunEstimate;
 pub use to_file::RedriveToFile;
 pub use to_queue::RedriveToQueue;
 pub use to_sources::RedriveToSources;
@@ -218,7 +220,7 @@ pub fn check_destination(from: &DeadLetters, to: &str) -> Result<(), Failure> {
 /// The event that a run waits for; `None` while it works.
 pub fn describe_wait(progress: Progress) -> Option<String> {
     match progress {
-        Progress::Sent(_) | Progress::CameBack(_) => None,
+        Progress::Read { .. } | Progress::Sent(_) | Progress::CameBack(_) => None,
         Progress::Watching(left) => Some(format!("watching the pilot, {} left", span(left.as_secs()))),
         Progress::Waiting(left) => {
             Some(format!("waiting for hidden messages, {} left", span(left.as_secs())))

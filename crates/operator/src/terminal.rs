@@ -4,6 +4,7 @@
 pub mod escape;
 pub mod layout;
 pub mod output;
+pub mod remaining;
 pub mod shell;
 pub mod signals;
 pub mod stderr;

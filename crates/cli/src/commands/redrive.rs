@@ -6,6 +6,7 @@ mod question;
 mod report_text;
 mod sources;
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use redeliver_dead_letters::redrive::{Early, Ending, Progress};
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::queues::account;
-use redeliver_operator::redrive::{RedriveToFile, RedriveToQueue, Redriven, TO_THEIR_OWN, describe_wait};
+use redeliver_operator::redrive::{RedriveToFile, RedriveToQueue, Redriven, RunEstimate, TO_THEIR_OWN};
 use redeliver_operator::sentences::still_hidden;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
@@ -66,7 +67,7 @@ async fn send(arguments: &Arguments, redrive: &RedriveToQueue<'_>) -> Result<Red
         )
         .into());
     }
-    let bar = progress_bar();
+    let bar = RunBar::new(arguments.selection.max());
     let (from, to) = (redrive.from_arn(), redrive.to_arn());
     let verb = arguments.apply.verb("sending back", "would send back");
     let connection = &arguments.from.queue.connection;
@@ -74,36 +75,38 @@ async fn send(arguments: &Arguments, redrive: &RedriveToQueue<'_>) -> Result<Red
     if arguments.apply.is_wanted() {
         stderr::remark(format_args!("journal: {}", redrive.journal_path().display()));
     }
-    let redriven = redrive.run(is_consumed, &|| stop.is_requested(), &|progress| show(&bar, progress)).await;
-    bar.finish_and_clear();
+    let redriven = redrive.run(is_consumed, &|| stop.is_requested(), &|progress| bar.show(progress)).await;
+    bar.bar.finish_and_clear();
     redriven
 }
 
-/// A steady tick, since a round may take a minute, and watching the pilot longer.
-fn progress_bar() -> ProgressBar {
-    let bar =
-        stderr::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} sent back, {elapsed} {msg}");
-    bar.enable_steady_tick(Duration::from_millis(100));
-    bar
+/// The progress of a run on a terminal.
+struct RunBar {
+    bar: ProgressBar,
+    estimate: RefCell<RunEstimate>,
+}
+
+impl RunBar {
+    /// Ticks steadily, since a round may take a minute, and watching the pilot longer.
+    fn new(max: u64) -> Self {
+        let template = "{spinner} {human_pos} sent back{msg}, {elapsed}";
+        let bar = stderr::progress(ProgressBar::new_spinner(), template);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self { bar, estimate: RefCell::new(RunEstimate::new(max, SystemClock.now())) }
+    }
+
+    fn show(&self, progress: Progress) {
+        if let Progress::Sent(sent) = progress {
+            self.bar.set_position(sent);
+        }
+        self.bar.set_message(self.estimate.borrow_mut().observe(progress, SystemClock.now()));
+    }
 }
 
 async fn write(redrive: &RedriveToFile<'_>, path: &Path) -> Result<Redriven, Failure> {
     redrive.warning().iter().for_each(stderr::warning);
     let stop = interrupted("interrupted: Ctrl-C again does not wait")?;
     redrive.run(path, &|| stop.is_requested()).await
-}
-
-fn show(bar: &ProgressBar, progress: Progress) {
-    match progress {
-        Progress::Sent(sent) => {
-            bar.set_message("");
-            bar.set_position(sent);
-        }
-        Progress::CameBack(_) => {} // the report has it
-        Progress::Watching(_) | Progress::Waiting(_) => {
-            bar.set_message(describe_wait(progress).unwrap_or_default());
-        }
-    }
 }
 
 fn print(arguments: &Arguments, Redriven { report, missing, .. }: &Redriven) -> Result<ExitCode, Failure> {
@@ -129,7 +132,8 @@ fn print(arguments: &Arguments, Redriven { report, missing, .. }: &Redriven) -> 
     if let Some(sentence) = report_text::sentence(ending, way, report) {
         stderr::warning(sentence);
     }
-    let next = next_command(arguments, ending, report.planned > 0);
+    let again = NextCommand::again(std::env::args_os());
+    let next = next_command(arguments, again, ending, report.planned > 0);
     if let Some(command) = next.filter(|_| printing.is_for_people()) {
         stderr::next(&command, "operate/redrive");
     }
@@ -139,21 +143,93 @@ fn print(arguments: &Arguments, Redriven { report, missing, .. }: &Redriven) -> 
     })
 }
 
-/// The same command with `--apply`, or again if it can finish; else the one that shows what has come of it.
-fn next_command(arguments: &Arguments, ending: Ending, is_something_planned: bool) -> Option<NextCommand> {
-    let again = || NextCommand::again(std::env::args_os());
+/// The same command with `--apply`, or `again` if it can finish; else the one that shows what has come of it.
+fn next_command(
+    arguments: &Arguments,
+    again: Option<NextCommand>,
+    ending: Ending,
+    is_something_planned: bool,
+) -> Option<NextCommand> {
     let source = &arguments.from;
     if source.file.as_deref().is_some_and(is_standard_input) {
         return None; // it can be read only once
     }
     if !arguments.apply.is_wanted() {
         let is_asked_for = is_something_planned && !arguments.apply.is_dry_run();
-        return again().filter(|_| is_asked_for).map(|command| command.flag("apply"));
+        return again.filter(|_| is_asked_for).map(|command| command.flag("apply"));
     }
     match ending {
-        Ending::Interrupted | Ending::Failed | Ending::NotSeen | Ending::NotDeleted => again(),
+        Ending::Interrupted | Ending::Failed | Ending::NotSeen | Ending::NotDeleted => again,
         Ending::Left | Ending::Stopped => Some(NextCommand::new("audit").with(source.words()?)),
         Ending::Done if source.file.is_some() => None,
         Ending::Done => Some(NextCommand::new("status").with(source.queue.deployment_words()?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::commands::checked;
+
+    fn next(words: &[&str], ending: Ending, is_something_planned: bool) -> Option<String> {
+        let words = ["redeliver", "redrive"].iter().chain(words).map(OsString::from);
+        let crate::Command::Redrive(arguments) = checked(words.clone()) else { panic!("a redrive") };
+        let again = NextCommand::again(words);
+        let command = next_command(&arguments, again, ending, is_something_planned)?;
+        checked(command.words());
+        Some(command.to_string())
+    }
+
+    #[test]
+    fn after_a_plan_the_same_command_is_applied() {
+        let words = ["--stack", "prod", "--where", ".a == 'b'", "--edit", ".body.data.n = 1"];
+        assert_eq!(
+            next(&words, Ending::Done, true).as_deref(),
+            Some(
+                r"redeliver redrive --stack prod --where '.a == '\''b'\''' --edit '.body.data.n = 1' --apply"
+            )
+        );
+        assert_eq!(next(&words, Ending::Done, false), None, "nothing would be sent");
+        assert_eq!(
+            next(&["--stack", "prod", "--dry-run"], Ending::Done, true),
+            None,
+            "only the plan is wanted"
+        );
+        assert_eq!(next(&["-", "--to", "orders"], Ending::Done, true), None, "it was read once");
+        let file = ["--to", "orders", "--", "dead.jsonl"];
+        assert_eq!(
+            next(&file, Ending::Left, true).as_deref(),
+            Some("redeliver redrive --to orders --apply -- dead.jsonl")
+        );
+    }
+
+    #[test]
+    fn after_a_run_the_same_command_finishes_it_or_the_next_one_shows_what_has_come_of_it() {
+        let words = ["--stack", "prod", "--region", "eu-central-1", "--group", "21d708b3fca00092", "--apply"];
+        for ending in [Ending::Interrupted, Ending::Failed, Ending::NotSeen, Ending::NotDeleted] {
+            assert_eq!(
+                next(&words, ending, false).unwrap(),
+                "redeliver redrive --stack prod --region eu-central-1 --group 21d708b3fca00092 --apply"
+            );
+        }
+        for ending in [Ending::Left, Ending::Stopped] {
+            assert_eq!(
+                next(&words, ending, false).unwrap(),
+                "redeliver audit --stack prod --region eu-central-1"
+            );
+        }
+        assert_eq!(
+            next(&words, Ending::Done, false).unwrap(),
+            "redeliver status --stack prod --region eu-central-1"
+        );
+        // A queue alone has no status of a deployment, and a file is left as it is.
+        assert_eq!(next(&["--queue", "dlq", "--apply"], Ending::Done, false), None);
+        assert_eq!(next(&["dead.jsonl", "--to", "orders", "--apply"], Ending::Done, false), None);
+        assert_eq!(
+            next(&["--queue", "dlq", "--apply"], Ending::Stopped, false).as_deref(),
+            Some("redeliver audit --queue dlq")
+        );
     }
 }

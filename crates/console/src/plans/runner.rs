@@ -276,7 +276,7 @@ impl PlanRunner {
         match progress {
             Progress::Sent(sent) => live.done = sent,
             Progress::CameBack(count) => live.came_back = count,
-            Progress::Watching(_) | Progress::Waiting(_) => {}
+            Progress::Read { .. } | Progress::Watching(_) | Progress::Waiting(_) => {}
         }
     }
 

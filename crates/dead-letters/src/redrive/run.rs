@@ -27,6 +27,8 @@ pub(super) struct Run<'r, 'a, D, S, C> {
     report: RedriveReport,
     phase: Phase,
     deletions: Deletions,
+    /// Messages that this pass has read.
+    seen_in_pass: u64,
     /// Sends that failed since the last one that did not.
     sends_failed: u64,
     /// The earliest time of the next round, by the rate.
@@ -55,6 +57,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             report: RedriveReport::default(),
             phase,
             deletions: Deletions::default(),
+            seen_in_pass: 0,
             sends_failed: 0,
             next_round_at: redrive.clock.now(),
             reappeared_before_send: 0,
@@ -144,6 +147,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     async fn pass(&mut self) -> Result<PassEnd, Failure> {
         self.deletions.start_pass();
         self.report.start_pass();
+        self.seen_in_pass = 0;
         let mut reader = Reader::new(self.redrive.dlq, self.redrive.clock).await?;
         let outcome = self.go_through(&mut reader).await;
         self.report.coverage = Some(reader.finish().await);

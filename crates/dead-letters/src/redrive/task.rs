@@ -44,6 +44,8 @@ impl Limits {
 /// The progress of a redrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
+    /// The part of the DLQ that this pass has read, of about so many messages.
+    Read { seen: u64, approximate: u64 },
     /// The number of messages sent back.
     Sent(u64),
     /// The number of these that are in the DLQ again.

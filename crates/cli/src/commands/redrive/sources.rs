@@ -9,7 +9,7 @@ use redeliver_operator::redrive::{RedriveRequest, RedriveToSources, Redriven};
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
 
-use super::{Arguments, FINISHING, TO_FIFO, paused, progress_bar, show};
+use super::{Arguments, FINISHING, RunBar, TO_FIFO, paused};
 
 /// Sends the dead letters back, or reports what would be sent.
 pub(super) async fn send(arguments: &Arguments, request: RedriveRequest<'_>) -> Result<Redriven, Failure> {
@@ -38,9 +38,9 @@ pub(super) async fn send(arguments: &Arguments, request: RedriveRequest<'_>) -> 
     for to in redrive.destinations() {
         stderr::remark(format_args!("journal for {to}: {}", redrive.journal_path(to).display()));
     }
-    let bar = progress_bar();
+    let bar = RunBar::new(arguments.selection.max());
     let is_consumed = |arn: &str| consumed.get(arn).copied().unwrap_or(true);
-    let redriven = redrive.run(is_consumed, &is_interrupted, &|progress| show(&bar, progress)).await;
-    bar.finish_and_clear();
+    let redriven = redrive.run(is_consumed, &is_interrupted, &|progress| bar.show(progress)).await;
+    bar.bar.finish_and_clear();
     redriven
 }

@@ -83,7 +83,12 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
     ) -> Result<(), Failure> {
         match event {
             Event::Read(messages) => match messages? {
-                Some(messages) => self.read(messages, flow)?,
+                Some(messages) => {
+                    self.seen_in_pass += messages.len() as u64;
+                    let (seen, approximate) = (self.seen_in_pass, reader.approximate());
+                    (self.redrive.progress)(Progress::Read { seen, approximate });
+                    self.read(messages, flow)?;
+                }
                 None => flow.all_read = true,
             },
             Event::Sent(sent) => self.sent(sent, flow),

@@ -24,7 +24,11 @@ impl World {
         let rounds = Mutex::new(Vec::new());
         let plan = everything();
         let Redrive { dlq, clock, can_come_back, limits, interrupted, .. } = self.redrive(&plan);
-        let progress = |_| rounds.lock().unwrap().push(clock.now());
+        let progress = |progress| {
+            if matches!(progress, Progress::Sent(_)) {
+                rounds.lock().unwrap().push(clock.now());
+            }
+        };
         let redrive = Redrive {
             dlq,
             source,

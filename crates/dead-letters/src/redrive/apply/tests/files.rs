@@ -79,7 +79,7 @@ fn an_interrupted_run_is_finished_by_the_next_one() {
     let plan = everything();
     let is_under_way = Cell::new(false);
     let interrupted = || is_under_way.get();
-    let progress = |progress| is_under_way.set(progress == Progress::Sent(100));
+    let progress = |progress| is_under_way.set(is_under_way.get() || progress == Progress::Sent(100));
     let first = file(&messages);
     let run = Redrive { interrupted: &interrupted, progress: &progress, ..from_file(&first, &world, &plan) };
     let report = world.clock.block_on(run.apply(&mut world.journal())).unwrap();

@@ -70,7 +70,7 @@ fn what_comes_back_from_a_killed_run_is_a_dead_letter_like_any_other_for_the_nex
         let mut journal = world.journal();
         let interrupted = std::cell::Cell::new(false);
         let ask = || interrupted.get();
-        let progress = |progress| interrupted.set(progress == Progress::Sent(50));
+        let progress = |progress| interrupted.set(interrupted.get() || progress == Progress::Sent(50));
         let redrive = Redrive { interrupted: &ask, progress: &progress, ..world.redrive(&plan) };
         world.clock.block_on(redrive.apply(&mut journal)).unwrap()
     };

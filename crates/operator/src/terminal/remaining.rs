@@ -1,0 +1,91 @@
+//! The time that is left, from what was done so far.
+
+use chrono::TimeDelta;
+use redeliver_core::message::Timestamp;
+
+use crate::terminal::units::about;
+
+/// The work of less time says little about the rest.
+const OBSERVED_MIN: TimeDelta = TimeDelta::seconds(3);
+
+/// Estimates the time that is left. Work that begins again, such as another pass through a queue, is observed anew.
+#[derive(Clone, Copy, Debug)]
+pub struct Remaining {
+    since: Timestamp,
+    /// The work that was done by then.
+    done_before: u64,
+    done: u64,
+}
+
+impl Remaining {
+    #[must_use]
+    pub const fn new(now: Timestamp) -> Self {
+        Self { since: now, done_before: 0, done: 0 }
+    }
+
+    /// Begins to observe anew, after `done` was done.
+    pub const fn restart(&mut self, done: u64, now: Timestamp) {
+        *self = Self { since: now, done_before: done, done };
+    }
+
+    /// The seconds that are left of `total`; `None` until enough was done to estimate it.
+    pub fn seconds(&mut self, done: u64, total: u64, now: Timestamp) -> Option<i64> {
+        if done < self.done {
+            self.restart(done, now);
+        }
+        self.done = done;
+        let observed = now - self.since;
+        let of_this = u128::from(done - self.done_before);
+        let left = u128::from(total.checked_sub(done)?);
+        if observed < OBSERVED_MIN || of_this == 0 {
+            return None;
+        }
+        let milliseconds = u128::from(observed.num_milliseconds().unsigned_abs());
+        i64::try_from((milliseconds * left).div_ceil(of_this * 1000)).ok()
+    }
+
+    /// The same in words for the end of a line, `, about 3m left`; empty if it is not known.
+    pub fn describe(&mut self, done: u64, total: u64, now: Timestamp) -> String {
+        self.seconds(done, total, now)
+            .map_or_else(String::new, |seconds| format!(", about {} left", about(seconds)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_testing::dead_letters::at;
+
+    use super::*;
+
+    #[test]
+    fn the_rest_takes_as_long_as_what_was_done() {
+        let mut remaining = Remaining::new(at(100));
+        for (seconds, done, total, left) in [
+            (103, 0, 1000, None),
+            (102, 50, 1000, None),
+            (103, 100, 1000, Some(27)),
+            (110, 100, 1000, Some(90)),
+            (110, 300, 1000, Some(24)),
+            (120, 1000, 1000, Some(0)),
+            (120, 1001, 1000, None),
+        ] {
+            assert_eq!(remaining.seconds(done, total, at(seconds)), left, "{done} at {seconds}");
+        }
+    }
+
+    #[test]
+    fn a_second_pass_is_observed_anew() {
+        let mut remaining = Remaining::new(at(0));
+        assert_eq!(remaining.seconds(100, 200, at(100)), Some(100));
+        assert_eq!(remaining.seconds(10, 110, at(200)), None, "it has just begun");
+        assert_eq!(remaining.seconds(60, 110, at(205)), Some(5));
+    }
+
+    #[test]
+    fn the_rest_is_described_once_it_is_known() {
+        let mut remaining = Remaining::new(at(0));
+        assert_eq!(remaining.describe(1, 1000, at(1)), "");
+        assert_eq!(remaining.describe(10, 2010, at(10)), ", about 33m 20s left");
+        assert_eq!(remaining.describe(10, 40_010, at(10)), ", about 11h 6m left");
+    }
+}
