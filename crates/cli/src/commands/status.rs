@@ -40,7 +40,7 @@ Exit codes:
   0  all of it is shown
   1  the deployment or its queues cannot be read
   2  bad usage
-  4  event source mappings or the target's metric could not be read; the rest is shown")]
+  4  event source mappings or a metric could not be read; the rest is shown")]
 pub struct Arguments {
     #[command(flatten)]
     queues: Queues,
@@ -65,26 +65,61 @@ fn print(arguments: &Arguments, status: &Status) -> Result<ExitCode, Failure> {
     for problem in &status.problems {
         stderr::error(problem);
     }
-    if let Some((command, page)) =
-        next_command(arguments, status).filter(|_| arguments.printing.is_for_people())
-    {
+    let dead_letters = status.dead_letters().map(|queue| queue.arn.as_str());
+    let next = next_command(arguments, dead_letters, !status.blocked.is_empty());
+    if let Some((command, page)) = next.filter(|_| arguments.printing.is_for_people()) {
         stderr::next(&command, page);
     }
-    Ok(if status.problems.is_empty() { ExitCode::Done } else { ExitCode::Incomplete })
+    Ok(if status.is_complete() { ExitCode::Done } else { ExitCode::Incomplete })
 }
 
-/// The command that looks into the worst of it, and its page.
-fn next_command(arguments: &Arguments, status: &Status) -> Option<(NextCommand, &'static str)> {
-    let (command, page) = match status.blocked.is_empty() {
-        false => ("unblock", "operate/unblock"),
-        true => ("audit", "operate/audit"),
+/// The command that looks into the worst of it, and its page. `dead_letters` is the ARN of the DLQ that has some.
+fn next_command(
+    arguments: &Arguments,
+    dead_letters: Option<&str>,
+    has_blocked_groups: bool,
+) -> Option<(NextCommand, &'static str)> {
+    let (command, page) = match has_blocked_groups {
+        true => ("unblock", "operate/unblock"),
+        false => ("audit", "operate/audit"),
     };
-    let queue = status.dead_letters();
     let of_deployment = arguments.queues.deployment_words();
-    let words = match (of_deployment.is_empty(), queue) {
-        (false, queue) if queue.is_some() || !status.blocked.is_empty() => of_deployment,
-        (true, Some(dlq)) => vec!["--queue".to_owned(), dlq.arn.clone()],
+    let words = match (of_deployment.is_empty(), dead_letters) {
+        (false, dlq) if dlq.is_some() || has_blocked_groups => of_deployment,
+        (true, Some(dlq)) => vec!["--queue".to_owned(), dlq.to_owned()],
         _ => return None,
     };
     Some((NextCommand::new(command).with(words).with(arguments.connection.words()), page))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::checked;
+
+    #[test]
+    fn the_next_command_looks_into_the_dead_letters_or_decides_on_blocked_groups() {
+        let next = |words: &str, dead_letters, has_blocked_groups| {
+            let crate::Command::Status(arguments) = checked(words.split(' ')) else { panic!("a status") };
+            let (command, page) = next_command(&arguments, dead_letters, has_blocked_groups)?;
+            checked(command.words());
+            Some((command.to_string(), page))
+        };
+        let dlq = Some("arn:aws:sqs:eu-central-1:123456789012:orders-dlq");
+        let of_stack = "redeliver status --stack prod --profile ops";
+        let audit = "redeliver audit --stack prod --profile ops".to_owned();
+        assert_eq!(next(of_stack, dlq, false), Some((audit, "operate/audit")));
+        let unblock = "redeliver unblock --stack prod --profile ops".to_owned();
+        for dead_letters in [dlq, None] {
+            assert_eq!(next(of_stack, dead_letters, true), Some((unblock.clone(), "operate/unblock")));
+        }
+        assert_eq!(next(of_stack, None, false), None);
+        let of_prefix = "redeliver status --prefix orders --stage test";
+        let audit = "redeliver audit --prefix orders --stage test".to_owned();
+        assert_eq!(next(of_prefix, dlq, false), Some((audit, "operate/audit")));
+        let of_queues = "redeliver status --queue orders --queue orders-dlq --region eu-central-1";
+        let audit = format!("redeliver audit --queue {} --region eu-central-1", dlq.unwrap());
+        assert_eq!(next(of_queues, dlq, false), Some((audit, "operate/audit")));
+        assert_eq!(next(of_queues, None, false), None);
+    }
 }

@@ -2,9 +2,10 @@
 //! deduced from receives.
 
 use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
 
 use redeliver_core::message::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::metrics::{Metrics, RECEIVES_LOOK_BACK, Receives};
 use crate::queues::Connection;
@@ -36,15 +37,41 @@ pub enum Readers {
     InFlight {
         mappings_known: bool,
         messages: u64,
-        why: String,
+        why: NotCounted,
     },
     /// CloudWatch has counted no receive.
     NobodySeen {
         minutes: u64,
     },
     NotKnown {
-        why: String,
+        why: NotCounted,
     },
+}
+
+/// The reason why CloudWatch gives no receives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotCounted {
+    /// It has none yet, as of a queue that nothing used.
+    NoFigures { minutes: u64 },
+    /// It did not answer, for this reason.
+    Failed(String),
+}
+
+impl Display for NotCounted {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFigures { minutes } => {
+                write!(formatter, "CloudWatch has no figures of the last {}", counted(*minutes, "minute"))
+            }
+            Self::Failed(why) => formatter.write_str(why),
+        }
+    }
+}
+
+impl Serialize for NotCounted {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 impl Readers {
@@ -89,9 +116,7 @@ impl Readers {
         // Rounded up: a mapping that was switched off just now counts as one minute.
         let minutes = u64::try_from((now - since).num_seconds()).unwrap_or(0).div_ceil(60).max(1);
         let why = match receives.map(|receives| RecentReceives::new(receives, since)) {
-            Ok(RecentReceives { has_points: false, .. }) => {
-                format!("CloudWatch has no figures of the last {}", counted(minutes, "minute"))
-            }
+            Ok(RecentReceives { has_points: false, .. }) => NotCounted::NoFigures { minutes },
             Ok(RecentReceives { minutes_with_receives: 0, .. }) => return Self::NobodySeen { minutes },
             Ok(RecentReceives { messages_received, empty_receives, minutes_with_receives, .. }) => {
                 return Self::SomethingElse {
@@ -102,7 +127,7 @@ impl Readers {
                     minutes_with_receives,
                 };
             }
-            Err(why) => why,
+            Err(why) => NotCounted::Failed(why),
         };
         match in_flight {
             None | Some(0) => Self::NotKnown { why },
@@ -117,6 +142,14 @@ impl Readers {
             Self::SomethingElse { minutes_with_receives, .. } => *minutes_with_receives >= STEADY_MINUTES,
             Self::InFlight { .. } | Self::NobodySeen { .. } | Self::NotKnown { .. } => false,
         }
+    }
+
+    /// True if CloudWatch did not answer, so that nobody can say what reads the queue.
+    pub fn is_unread(&self) -> bool {
+        matches!(
+            self,
+            Self::InFlight { why: NotCounted::Failed(_), .. } | Self::NotKnown { why: NotCounted::Failed(_) }
+        )
     }
 
     /// A sentence without a full stop, with the reason for what is not known.

@@ -120,6 +120,12 @@ impl Status {
             .collect()
     }
 
+    /// True if nothing is missing for want of an answer. What is not known of a queue's readers is said beside them.
+    pub fn is_complete(&self) -> bool {
+        let mut readers = self.queues.iter().filter_map(|queue| queue.readers.as_ref());
+        self.problems.is_empty() && !readers.any(Readers::is_unread)
+    }
+
     /// The DLQ with messages for people: the final DLQ, or of queues that were named one to which another moves messages.
     pub fn dead_letters(&self) -> Option<&QueueStatus> {
         let targets: Vec<_> =

@@ -141,6 +141,7 @@ async fn a_target_that_is_well_is_said_too() {
     );
     let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
     assert_eq!(json["target"], json!({ "state": "no_outage_seen" }));
+    assert!(status.is_complete());
 }
 
 #[tokio::test]
@@ -203,4 +204,5 @@ async fn without_cloudwatch_a_queue_without_a_mapping_is_not_said_to_be_read_by_
         "orders: its readers are not known: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
     assert!(status.table(&Layout::Whole).ends_with(expected), "{}", status.table(&Layout::Whole));
     assert_eq!(status.problems, [], "it is said where the readers are");
+    assert!(!status.is_complete(), "a script learns of it by the exit code");
 }

@@ -135,7 +135,7 @@ fn a_queue_that_was_just_paused_is_not_said_to_be_read_by_a_container() {
     let refused = || Err("no".to_owned());
     assert_eq!(
         beside(&[off(3)], refused()),
-        Readers::NotKnown { why: "no".to_owned() },
+        Readers::NotKnown { why: NotCounted::Failed("no".to_owned()) },
         "its own are in flight"
     );
     assert!(matches!(beside(&[], refused()), Readers::InFlight { messages: 7, .. }));

@@ -1,6 +1,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::status::readers::NotCounted;
 use crate::terminal::output::document;
 
 fn queue(role: &'static str, attributes: &[(&str, &str)]) -> QueueStatus {
@@ -102,7 +103,7 @@ fn what_is_not_known_is_not_called_zero_and_a_container_is_not_called_nobody() {
         minutes_with_receives: 15,
     };
     let queues = vec![
-        read_by("source", Readers::NotKnown { why: "no figures".to_owned() }),
+        read_by("source", Readers::NotKnown { why: NotCounted::Failed("no figures".to_owned()) }),
         read_by("annotation", idle),
         read_by("queue", Readers::NobodySeen { minutes: 15 }),
         queue("final DLQ", &[]),
