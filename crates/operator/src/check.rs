@@ -12,7 +12,7 @@ use redeliver_core::policy::{Backoff, Jitter, Policy, PolicyError};
 use serde::Serialize;
 
 use crate::files::FileError;
-use crate::message_file::{Form, SeenIds, named, open, remark_on_recognized, unreadable};
+use crate::message_file::{Form, SeenIds, is_dead_letter, named, open, remark_on_recognized, unreadable};
 use crate::terminal::stderr;
 use crate::terminal::units::{counted, span};
 
@@ -22,7 +22,7 @@ pub struct Checked {
     pub name: PathBuf,
     /// `None` if the file is a policy or a schema.
     pub messages: Option<Counts>,
-    /// Empty if the file is valid.
+    /// Empty if the file is valid. The first dead letter has its own; others are counted.
     pub findings: Vec<String>,
 }
 
@@ -167,7 +167,7 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
     let name = named(path);
     let form = Form::Body(Box::new(schema));
     let (mut findings, mut counts, mut seen) = (Vec::new(), Counts::default(), SeenIds::default());
-    let mut unread_ids = 0;
+    let (mut unread_ids, mut dead_letters) = (0_u64, 0_u64);
     let envelope_id = Pointer::new("/metadata/message_id").expect("it is a pointer");
     let mut lines = form.lines(open(path)?);
     for line in lines.by_ref() {
@@ -186,12 +186,23 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
             }
             Err(found) => {
                 counts.invalid += 1;
+                if is_dead_letter(&found) {
+                    dead_letters += 1;
+                    if dead_letters > 1 {
+                        continue; // the same sentence on each line would hide all others
+                    }
+                }
                 let at_line = |finding| format!("{}:{number}: {finding}", name.display());
                 findings.extend(found.into_iter().map(at_line));
             }
         }
     }
     remark_on_recognized(path, &lines);
+    if dead_letters > 1 {
+        let more = counted(dead_letters - 1, "more line");
+        let be = if dead_letters == 2 { "is a dead letter" } else { "are dead letters" };
+        findings.push(format!("{}: {more} {be}", name.display()));
+    }
     if unread_ids > 0 {
         stderr::warning(format_args!(
             "{}: {} with a metadata.message_id that is not a UUID, which makes it plain: --message-id-pointer \
@@ -209,6 +220,28 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_dead_letters_is_named_once_and_its_other_lines_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dead.jsonl");
+        let line = r#"{"body":"{}","attributes":{"ErrorType":"X"}}"#;
+        let findings = |lines: usize| {
+            let text = format!("{line}\n").repeat(lines) + "x\n";
+            redeliver_dead_letters::files::replace(&path, text.as_bytes()).unwrap();
+            let checked = check_messages(&path, MessageSchema::default()).unwrap();
+            let name = path.display().to_string();
+            assert_eq!(checked.messages.unwrap().invalid, lines as u64 + 1);
+            let words = |finding: &String| finding.strip_prefix(&name).unwrap().to_owned();
+            checked.findings.iter().map(words).collect::<Vec<_>>()
+        };
+        let one = findings(1);
+        assert!(one.len() == 2 && one[0].starts_with(":1: a dead letter, not a message: "), "{one:?}");
+        let three = findings(3);
+        assert_eq!((three.len(), &three[0], &*three[2]), (3, &one[0], ": 2 more lines are dead letters"));
+        assert!(three[1].starts_with(":4: INVALID_MESSAGE_FORMAT "), "{three:?}");
+        assert_eq!(findings(2)[2], ": 1 more line is a dead letter");
+    }
 
     #[test]
     fn a_policy_whose_first_retry_comes_too_late_makes_none() {

@@ -16,7 +16,7 @@ use redeliver_core::ports::{
 };
 use redeliver_dead_letters::files::open_own;
 use redeliver_dead_letters::redrive::{Journal, JournalError};
-use redeliver_dead_letters::{BadLines, FileQueue, Retention};
+use redeliver_dead_letters::{ArchivedMessage, BadLines, FileQueue, Retention};
 
 use crate::archive::{ArchiveUri, PeriodArgs};
 use crate::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
@@ -25,7 +25,7 @@ use crate::message_file::{Lines, is_standard_input, named, open, remark_on_recog
 use crate::queues::{Counts, DeadLetterQueue, KnownQueue, name_in};
 use crate::sentences::repeated_lines;
 use crate::terminal::stderr;
-use crate::terminal::units::grouped;
+use crate::terminal::units::{counted, grouped};
 use crate::{Failure, UsageError};
 
 /// The beginning of a file's ARN.
@@ -229,14 +229,58 @@ fn lines_of_export(mut file: &File, path: &Path, now: Timestamp) -> io::Result<O
         return Ok(None);
     }
     let mut dead_letters = BufWriter::new(tempfile::tempfile()?);
+    let (mut all, mut without_attributes) = (0, 0);
     while let Some(line) = next {
         let too_long = |bytes| io::Error::other(format!("line {} has {bytes} bytes", line.number));
-        dead_letters.write_all(&line.content.map_err(too_long)?)?;
+        let content = line.content.map_err(too_long)?;
+        all += 1;
+        without_attributes += u64::from(!has_attributes(&content));
+        dead_letters.write_all(&content)?;
         dead_letters.write_all(b"\n")?;
         next = lines.next().transpose()?;
     }
     remark_on_recognized(path, &lines);
+    if let Some(sentence) = unexplained(all, without_attributes) {
+        stderr::warning(format_args!("{}: {sentence}", named(path).display()));
+    }
     Ok(Some(dead_letters.into_inner()?))
+}
+
+/// True if a line of dead letters has message attributes.
+fn has_attributes(line: &[u8]) -> bool {
+    serde_json::from_slice::<ArchivedMessage>(line).is_ok_and(|message| !message.attributes.is_empty())
+}
+
+/// A sentence about an export whose messages all lack what explains them.
+fn unexplained(all: u64, without_attributes: u64) -> Option<String> {
+    (all > 0 && without_attributes == all).then(|| {
+        let none = if all == 1 { "its message has no".to_owned() } else { format!("none of its {} has", counted(all, "message")) };
+        format!(
+            "{none} attributes, which say why and when a message died; `aws sqs receive-message` leaves them out without \
+             `--message-attribute-names All --message-system-attribute-names All`"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_without_attributes_says_how_to_get_them() {
+        let mut message = redeliver_testing::dead_letters::record("NON_RETRYABLE_ERROR", "x", 1);
+        let line = |message: &ReceivedMessage| serde_json::to_vec(&ArchivedMessage::new(message)).unwrap();
+        assert!(has_attributes(&line(&message)));
+        message.attributes.clear();
+        assert!(!has_attributes(&line(&message)));
+        assert_eq!((unexplained(0, 0), unexplained(3, 2)), (None, None));
+        assert_eq!(
+            unexplained(3, 3).unwrap(),
+            "none of its 3 messages has attributes, which say why and when a message died; `aws sqs receive-message` leaves \
+             them out without `--message-attribute-names All --message-system-attribute-names All`"
+        );
+        assert!(unexplained(1, 1).unwrap().starts_with("its message has no attributes, which"));
+    }
 }
 
 /// Opens a file for reading at any position. A pipe is copied to a file without a name.

@@ -104,6 +104,11 @@ impl Default for Form {
     }
 }
 
+/// True if these are the problems of a line that holds a dead letter.
+pub fn is_dead_letter(problems: &[String]) -> bool {
+    matches!(problems, [hint] if hint == SEND_AGAIN)
+}
+
 /// A hint for a line that holds a dead letter instead of a message.
 pub fn dead_letter(line: &str) -> Option<String> {
     Backup::is_line(line.as_bytes()).then(|| SEND_AGAIN.to_owned())

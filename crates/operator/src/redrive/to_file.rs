@@ -48,8 +48,8 @@ impl<'a> RedriveToFile<'a> {
         })
     }
 
-    /// Writes the messages to a new file, or reports what would be written. A run that fails or is interrupted
-    /// removes the file; one that is killed leaves its first part.
+    /// Writes the messages to a new file, or reports what would be written. A run that fails, is interrupted or has
+    /// nothing to write removes the file; one that is killed leaves its first part.
     ///
     /// # Errors
     /// If a file or a filter cannot be used.
@@ -62,7 +62,11 @@ impl<'a> RedriveToFile<'a> {
             redrive.dry_run_after(self.journal.as_ref()).await?
         };
         let missing = if report.early.is_none() { plan.pick.missing() } else { Vec::new() };
-        Ok(Redriven { report, missing, remarks: picked_without_members(&plan.pick).into_iter().collect() })
+        let is_empty = self.request.applied && report.early.is_none() && report.sent == 0;
+        let not_made =
+            is_empty.then(|| format!("there is nothing to write, so {} was not made", path.display()));
+        let remarks = picked_without_members(&plan.pick).into_iter().chain(not_made).collect();
+        Ok(Redriven { report, missing, remarks })
     }
 }
 
@@ -82,10 +86,58 @@ async fn write(
         }
         Ok(report)
     });
-    let is_whole = report.as_ref().is_ok_and(|report| report.early.is_none());
+    let is_kept = report.as_ref().is_ok_and(|report| report.early.is_none() && report.sent > 0);
     // A pipe or a device was there before.
-    if !is_whole && path.is_file() {
+    if !is_kept && path.is_file() {
         let _best_effort = std::fs::remove_file(path);
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_dead_letters::redrive::Plan;
+    use redeliver_dead_letters::{ArchivedMessage, Pick};
+    use redeliver_testing::dead_letters::record;
+
+    use super::*;
+    use crate::dead_letter_source::DeadLetterSource;
+    use crate::queues::{Connection, DeadLetterQueue, OneQueue};
+    use crate::redrive::Pace;
+
+    /// An empty file would pass for one whose messages were sent.
+    #[tokio::test]
+    async fn a_file_without_messages_is_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, output] = ["dead.jsonl", "mended.jsonl"].map(|name| folder.path().join(name));
+        let mut message = record("NON_RETRYABLE_ERROR", "x", 1);
+        let kept = ["DeadLetter", "ErrorType", "ErrorDetails"];
+        message.attributes.retain(|name, _| kept.contains(&name.as_str()));
+        let line = serde_json::to_vec(&ArchivedMessage::new(&message)).unwrap();
+        redeliver_dead_letters::files::replace(&file, &line).unwrap();
+        let queue = DeadLetterQueue::new(OneQueue::default(), Connection::default());
+        let from = DeadLetterSource { file: Some(file), queue };
+        for (group, sent) in [(Some("0".repeat(16)), 0), (None, 1)] {
+            let plan = Plan {
+                pick: Pick::new(group, [], None),
+                into_lines: true,
+                max_generation: 3,
+                ..Plan::default()
+            };
+            let request = RedriveRequest {
+                from: &from,
+                to: None,
+                plan,
+                pace: Pace::default(),
+                max: u64::MAX,
+                journal: None,
+                applied: true,
+            };
+            let redrive = RedriveToFile::open(request).await.unwrap();
+            let Redriven { report, remarks, .. } = redrive.run(&output, &|| false).await.unwrap();
+            assert_eq!((report.sent, output.exists()), (sent, sent > 0), "{:?}", report.staying);
+            let remark = format!("there is nothing to write, so {} was not made", output.display());
+            assert_eq!(remarks, if sent > 0 { Vec::new() } else { vec![remark] });
+        }
+    }
 }
