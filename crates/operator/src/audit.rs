@@ -7,7 +7,7 @@ mod auditor;
 mod comparison;
 mod copies;
 #[cfg(test)]
-mod examples;
+pub(crate) mod examples;
 mod known_causes;
 mod over_time;
 mod report;

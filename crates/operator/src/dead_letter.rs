@@ -2,12 +2,14 @@
 
 mod body;
 mod edit_lines;
+mod edit_of_invalid;
 mod json_text;
 mod story;
 mod timeline;
 
 pub use body::body_for_people;
 pub use edit_lines::{EditLine, edit_lines};
+pub use edit_of_invalid::edit_of_invalid;
 pub use json_text::{LaidOut, Layout, Mask, lay_out};
 pub use story::{STYLE, Showing, details, is_long, story};
 pub use timeline::{Event, Kind, Timeline, skipped_attempts};

@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 
-pub use report::{Code, Dlq, DlqState, Finding, Fleet};
+pub use report::{Code, Dlq, DlqState, Finding, Fleet, Region};
 
 use crate::queues::Connection;
 

@@ -10,6 +10,7 @@ mod known_causes;
 mod show;
 mod table;
 
+use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -25,11 +26,12 @@ use redeliver_dead_letters::{KnownCauses, Pick, Resolved};
 use redeliver_operator::audit::{AuditReport, AuditRequest, Audited, Json, JsonLines, Progress, View};
 #[cfg(test)]
 use redeliver_operator::audit::{Context, Tally};
-use redeliver_operator::dead_letter::Showing;
+use redeliver_operator::dead_letter::{Showing, edit_of_invalid};
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::sentences::{
     causes_beyond_the_table, not_judged_in_words, still_hidden as still_hidden_in_words,
 };
+use redeliver_operator::terminal::remaining::Remaining;
 use redeliver_operator::terminal::signals;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{ExitCode, Failure, UsageError};
@@ -62,16 +64,31 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         stderr::warning(sentence);
     }
     let is_for_people = arguments.is_table_on_stdout() && arguments.known_causes.is_none();
-    if let Some(command) = next_command(arguments, report).filter(|_| is_for_people && !output_closed) {
-        stderr::next(&command, "operate/audit");
+    if let Some(next) = next_command(arguments, report).filter(|_| is_for_people && !output_closed) {
+        match next {
+            Next::Command(command) => stderr::next(&command, "operate/audit"),
+            Next::Edit(command) => {
+                stderr::next(&command, "operate/mend");
+                stderr::remark("in --edit, write what mends it in place of the last dot");
+            }
+        }
     }
     Ok(exit_code(&audited))
 }
 
-/// The command that shows the newest message of the largest group, or sends back what was selected.
-fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<NextCommand> {
-    let Group { fingerprint, example, .. } =
-        report.groups.first().filter(|group| group.fingerprint != OTHER)?;
+/// The command to copy next.
+#[derive(Debug)]
+enum Next {
+    Command(NextCommand),
+    /// One with an edit that is to be completed; as it is, it changes nothing.
+    Edit(NextCommand),
+}
+
+/// The command that shows the newest message of the largest group, or sends back what was selected. Invalid messages are
+/// edited first, all of the group.
+fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
+    let group = report.groups.first().filter(|group| group.fingerprint != OTHER)?;
+    let Group { fingerprint, example, .. } = group;
     let words = arguments.source.words().filter(|_| arguments.period.is_default())?;
     // A command without the rest of the selection would send more than was audited.
     if arguments.selection.narrows_a_group() {
@@ -85,10 +102,16 @@ fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<NextComma
         (None, None) => None,
     };
     match selected {
-        None => Some(NextCommand::new("audit").with(words).option("show", example)),
+        None => Some(Next::Command(NextCommand::new("audit").with(words).option("show", example))),
         // Where a file's messages are to go is not known.
         Some(_) if arguments.source.file.is_some() => None,
-        Some((name, value)) => Some(NextCommand::new("redrive").with(words).option(name, value)),
+        Some((name, value)) => {
+            let redrive = NextCommand::new("redrive").with(words);
+            Some(match edit_of_invalid(group) {
+                Some(edit) => Next::Edit(redrive.option("group", fingerprint).option("edit", &edit)),
+                None => Next::Command(redrive.option(name, value)),
+            })
+        }
     }
 }
 
@@ -148,11 +171,14 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     let mut open = request.open(stop.as_mut()).await?;
     let known_causes = open.known_causes.take();
     let mut output = output(arguments)?;
-    let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}";
+    let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}{msg}";
     let bar = stderr::progress(ProgressBar::new(0), template);
+    let remaining = RefCell::new(Remaining::new(SystemClock.now()));
     let progress = |progress| match progress {
         Progress::Read { seen, approximate } => {
-            bar.set_length(approximate.max(seen));
+            let total = approximate.max(seen);
+            bar.set_length(total);
+            bar.set_message(remaining.borrow_mut().describe(seen, total, SystemClock.now()));
             bar.set_position(seen);
         }
         Progress::Over => bar.finish_and_clear(),

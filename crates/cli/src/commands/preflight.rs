@@ -58,12 +58,43 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         stderr::warning(problem);
     }
     if arguments.printing.is_for_people() {
-        let is_paused = found.paused.iter().flatten().next().is_some();
-        // What is paused is resumed first; else the deployment is next, and then its status.
-        let (command, page) =
-            if is_paused { ("resume", "operate/pause") } else { ("status", "operate/status") };
-        let next = NextCommand::new(command).with(queues.deployment_words());
-        stderr::next(&next.with(arguments.connection.words()), page);
+        let (command, page) = next_command(arguments, found.paused.iter().flatten().next().is_some());
+        stderr::next(&command, page);
     }
     Ok(found.exit_code())
+}
+
+/// What is paused is resumed first; else the deployment is next, and then its status.
+fn next_command(arguments: &Arguments, is_paused: bool) -> (NextCommand, &'static str) {
+    let (command, page) = if is_paused { ("resume", "operate/pause") } else { ("status", "operate/status") };
+    let words = arguments.deployment.queues().deployment_words();
+    (NextCommand::new(command).with(words).with(arguments.connection.words()), page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::checked;
+
+    #[test]
+    fn the_next_command_resumes_what_is_paused_or_shows_the_status() {
+        let next = |words: &str, is_paused| {
+            let crate::Command::Preflight(arguments) = checked(words.split(' ')) else {
+                panic!("a preflight")
+            };
+            let (command, page) = next_command(&arguments, is_paused);
+            checked(command.words());
+            (command.to_string(), page)
+        };
+        let of_stack = "redeliver preflight --stack prod --template t.json --region eu-central-1";
+        let resume = "redeliver resume --stack prod --region eu-central-1".to_owned();
+        assert_eq!(next(of_stack, true), (resume, "operate/pause"));
+        let status = "redeliver status --stack prod --region eu-central-1".to_owned();
+        assert_eq!(next(of_stack, false), (status, "operate/status"));
+        let status = "redeliver status --prefix orders --stage test".to_owned();
+        assert_eq!(
+            next("redeliver preflight --prefix orders --stage test", false),
+            (status, "operate/status")
+        );
+    }
 }

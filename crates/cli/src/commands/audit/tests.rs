@@ -148,10 +148,10 @@ fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
         else {
             panic!("it is an audit")
         };
-        let next = next_command(&arguments, &report)?.to_string();
+        let Next::Command(next) = next_command(&arguments, &report)? else { panic!("nothing to edit") };
         // What is to be copied is a command line of ours.
-        crate::Arguments::try_parse_from(next.split(' ')).unwrap();
-        Some(next)
+        crate::Arguments::try_parse_from(next.words()).unwrap();
+        Some(next.to_string())
     };
     let named = "--stack prod --profile ops";
     assert_eq!(next(named).unwrap(), format!("redeliver audit {named} --show {}", id(1)));
@@ -164,4 +164,27 @@ fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
     );
     assert_eq!(next("dead.jsonl").unwrap(), format!("redeliver audit dead.jsonl --show {}", id(1)));
     assert_eq!((next("-"), next("dead.jsonl --show 1")), (None, None));
+}
+
+#[test]
+fn the_next_command_for_invalid_messages_begins_an_edit_of_their_group() {
+    let report = report(&[record("INVALID_MESSAGE_SCHEMA", "/data/amount is not of type \"number\"", 1)]);
+    let group = &report.groups[0].fingerprint;
+    let next = |words: &str| {
+        let words = ["redeliver", "audit"].into_iter().chain(words.split(' '));
+        let crate::Command::Audit(arguments) = crate::Arguments::try_parse_from(words).unwrap().command
+        else {
+            panic!("it is an audit")
+        };
+        let next = next_command(&arguments, &report)?;
+        let (Next::Command(command) | Next::Edit(command)) = &next;
+        crate::Arguments::try_parse_from(command.words()).unwrap();
+        Some((matches!(next, Next::Edit(_)), command.to_string()))
+    };
+    let edit = format!("redeliver redrive --stack prod --group {group} --edit '.body.data.amount |= .'");
+    assert_eq!(next(&format!("--stack prod --group {group}")), Some((true, edit.clone())));
+    assert_eq!(next("--stack prod --show 0191"), Some((true, edit)));
+    let show = format!("redeliver audit --stack prod --show {}", id(1));
+    assert_eq!(next("--stack prod"), Some((false, show)), "one looks at it first");
+    assert_eq!(next(&format!("dead.jsonl --group {group}")), None);
 }

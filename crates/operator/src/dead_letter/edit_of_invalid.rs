@@ -1,0 +1,73 @@
+//! The beginning of an edit for messages that were found invalid.
+
+use redeliver_core::failure::reason::DeadLetterReason;
+use redeliver_dead_letters::groups::Group;
+
+/// An edit in jq that changes nothing until its last dot is replaced, at the place that the error names; `None` if the
+/// messages of the group were not found invalid.
+#[must_use]
+pub fn edit_of_invalid(group: &Group) -> Option<String> {
+    let is = |reason: DeadLetterReason| group.error_type == reason.as_str();
+    if is(DeadLetterReason::InvalidMessageFormat) {
+        return Some(".body |= .".to_owned());
+    }
+    if !is(DeadLetterReason::InvalidMessageSchema) {
+        return None;
+    }
+    // A violation begins with its place, such as `/data/amount is not of type "number"`.
+    let place = group.error_details.split_whitespace().next().filter(|place| place.starts_with('/'));
+    let steps = place.map(|pointer| pointer.split('/').skip(1).map(step).collect::<String>());
+    Some(format!(".body{} |= .", steps.unwrap_or_default()))
+}
+
+/// A step of a JSON Pointer as jq.
+fn step(name: &str) -> String {
+    let name = name.replace("~1", "/").replace("~0", "~");
+    let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    match name.bytes().next() {
+        Some(first) if is_word && !first.is_ascii_digit() => format!(".{name}"),
+        _ if is_word && name.parse::<u32>().is_ok() => format!("[{name}]"),
+        _ => format!("[{}]", serde_json::Value::from(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_dead_letters::redrive::{Edit, Plan, Verdict};
+
+    use super::*;
+    use crate::audit::examples;
+
+    fn group(code: &str, details: &str) -> Group {
+        examples::report(&[examples::record(code, details, 1)]).groups.remove(0)
+    }
+
+    #[test]
+    fn an_edit_begins_at_the_place_that_the_error_names() {
+        for (details, edit) in [
+            ("/data/amount is not of type \"number\"", ".body.data.amount |= ."),
+            ("/metadata is missing", ".body.metadata |= ."),
+            ("/data/items/0/a~1b is not a string; /data/x is missing", ".body.data.items[0][\"a/b\"] |= ."),
+            ("/data/2nd\" is odd", ".body.data[\"2nd\\\"\"] |= ."),
+            ("it has no message_id", ".body |= ."),
+        ] {
+            assert_eq!(edit_of_invalid(&group("INVALID_MESSAGE_SCHEMA", details)).as_deref(), Some(edit));
+        }
+        let format = group("INVALID_MESSAGE_FORMAT", "the body is not JSON: /data");
+        assert_eq!(edit_of_invalid(&format).as_deref(), Some(".body |= ."));
+        for other in ["NON_RETRYABLE_ERROR", "MESSAGE_EXPIRED", "ORCHESTRATION_FAILED"] {
+            assert_eq!(edit_of_invalid(&group(other, "/data/amount is wrong")), None);
+        }
+    }
+
+    /// Somebody may copy the command before he has read what to replace.
+    #[test]
+    fn an_edit_that_is_not_completed_changes_nothing() {
+        let record = examples::record("INVALID_MESSAGE_SCHEMA", "/data/card is too short", 1);
+        let edit = edit_of_invalid(&examples::report(std::slice::from_ref(&record)).groups[0]).unwrap();
+        assert_eq!(edit, ".body.data.card |= .");
+        let plan = Plan { edit: Some(Edit::new(&edit).unwrap()), max_generation: 3, ..Plan::default() };
+        let Verdict::Send(sent) = plan.decide(&record).unwrap() else { panic!("it is valid") };
+        assert!(!sent.edited);
+    }
+}
