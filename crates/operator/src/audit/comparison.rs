@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use chrono::{TimeDelta, Timelike as _};
+use redeliver_core::failure::Stage;
 use redeliver_core::function_arn::parse_version;
+use redeliver_core::json::forward_compatible::OpenVariants as _;
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::{OTHER, millis};
@@ -22,6 +24,13 @@ const MOSTLY_PERCENT: u64 = 80;
 /// A cause that begins or ends less than this apart from the others begins or ends with them.
 const APART: TimeDelta = TimeDelta::hours(1);
 const HOURS: usize = 24;
+/// The parts of the loop, which are no functions of the user's.
+const STAGES: [Stage; 4] = [
+    Stage::MessageProcessor,
+    Stage::FailedMessageProcessor,
+    Stage::FinalDlqAnnotator,
+    Stage::AsyncRetryHandler,
+];
 /// Hours of the day in which a cause that recurs is found, at most.
 const WINDOW_HOURS_MAX: usize = 3;
 
@@ -77,7 +86,7 @@ pub enum Finding {
     OnlyTenant { tenant: String },
     /// Most of the cause are this tenant's, at least twice its part of the others.
     MostlyTenant { tenant: Share, count: u64, others: u64 },
-    /// All dead letters of the cause are of this function, and not all of the others are.
+    /// All dead letters of the cause are of this function of the user's, and not all of the others are.
     OnlyFunction { function: String },
     /// The cause began with a version: no version that came before has it.
     SinceVersion {
@@ -328,7 +337,9 @@ fn tenant(cause: &Side, others: &Side) -> Option<Finding> {
 }
 
 fn only_function(cause: &Side, others: &Side) -> Option<Finding> {
-    let function = cause.only(&cause.functions)?;
+    // Where redeliver gave it up follows from its error type.
+    let is_stage = |name: &str| STAGES.iter().any(|stage| stage.wire_name() == name);
+    let function = cause.only(&cause.functions).filter(|name| !is_stage(name))?;
     let of_others = count(others.functions.get(function).copied().flatten());
     (of_others < others.count()).then(|| Finding::OnlyFunction { function: function.to_owned() })
 }

@@ -36,7 +36,7 @@ body}. Attributes are plain values. A body that is not JSON is text: write `.bod
 both. A message on which the filter fails is left alone and counted.
 
 JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, by_error_type: {CODE: n}, by_tenant, by_function: {NAME: n}, groups: [{fingerprint, headline, error_type, \
-count, first, last, error_details, example}], attempts, age: {oldest, first_expires_at, deleted_soon, soon_seconds, ...}, over_time, duplicates, skipped_attempts, complete, ...}
+count, first, last, error_details, example}], comparison (with --group), attempts, age: {oldest, first_expires_at, deleted_soon, soon_seconds, ...}, over_time, duplicates, skipped_attempts, complete, ...}
 
 SQS counts a queue's retention from a message's first send, also if it was moved there. A dead letter in the last fifth \
 of it (2d 19h of 14 days) is deleted soon: the report begins with that, and `age.deleted_soon` counts them. CloudWatch's \

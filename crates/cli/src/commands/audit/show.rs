@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use console::Style;
+use console::{Style, measure_text_width};
 use redeliver_dead_letters::{DeadLetterRecord, plain};
 use redeliver_operator::audit::{AuditReport, View};
 use redeliver_operator::dead_letter::{Event, Showing, Timeline, body_for_people};
@@ -94,8 +94,9 @@ impl Page<'_> {
             for (name, attribute) in &message.attributes {
                 let is_shown = self.showing.reveal || record.is_open(name);
                 let value = if is_shown { plain(&attribute.value) } else { "<masked>".to_owned() };
-                let line = format!("{name} ({}): {value}", attribute.data_type);
-                let _ = writeln!(text, "  {}", self.cut_unless_revealed(2, &line));
+                let name = format!("  {} ({}): ", escaped(name), escaped(&attribute.data_type));
+                let value = self.cut_unless_revealed(measure_text_width(&name), &value);
+                let _ = writeln!(text, "{name}{value}");
             }
         }
         let masked = if self.showing.reveal { "" } else { " (masked; --reveal shows it)" };

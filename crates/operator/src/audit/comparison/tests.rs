@@ -21,7 +21,7 @@ fn summary(letters: &[ComparedLetter<'_>]) -> String {
 }
 
 #[test]
-fn a_cause_of_one_tenant_since_a_version_is_told_from_the_others() {
+fn a_cause_of_one_tenant_since_a_version_is_set_apart() {
     let others = [
         letter("a", 0, Some("zeta"), Some("orders:40")),
         letter("b", 10 * HOUR + 60, Some("acme"), Some("orders:41")),
@@ -103,7 +103,7 @@ fn a_tenant_that_has_most_of_a_cause_and_little_of_the_others_is_named() {
 }
 
 #[test]
-fn a_nightly_cause_is_told_by_its_hours() {
+fn a_nightly_cause_has_its_hours() {
     let nightly = |hours: &[i64]| -> Vec<_> {
         let nights = hours.iter().map(|hour| letter("c", hour * HOUR + 60, None, None));
         nights.chain([0, 12, 71].map(|hour| letter("a", hour * HOUR, None, None))).collect()
@@ -115,6 +115,16 @@ fn a_nightly_cause_is_told_by_its_hours() {
     assert!(summary(&nightly(&[23, 48])).ends_with("; only from 23:00 to 01:00 UTC"), "over midnight");
     assert!(!summary(&nightly(&[2, 3])).contains("only from"), "one night is no rule");
     assert!(!summary(&nightly(&[2, 26, 53])).contains("only from"));
+}
+
+#[test]
+fn a_function_is_named_and_a_part_of_the_loop_is_not() {
+    let of = |function| {
+        let cause = letter("c", 0, None, Some(function));
+        summary(&[cause, cause, letter("a", 0, None, Some("final-dlq-annotator"))])
+    };
+    assert_eq!((&*of("orders"), &*of("orders:41")), ("only orders", "only orders:41"));
+    assert_eq!((&*of("message-processor"), &*of("failed-message-processor")), ("", ""));
 }
 
 #[test]
