@@ -72,7 +72,7 @@ impl Resolved {
         later.map(|(_, last)| *last).filter(|last| *last > self.at).max()
     }
 
-    /// True for a version that was published before the one with the fix: what it still runs is no news. A message
+    /// True for a version that was published before the one with the fix: its failures are expected. A message
     /// that names no version may be of any.
     fn is_without_fix(&self, function: &str) -> bool {
         let fix = self.by.as_deref().and_then(parse_version);

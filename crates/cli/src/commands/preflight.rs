@@ -64,7 +64,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(found.exit_code())
 }
 
-/// What is paused is resumed first; else the deployment is next, and then its status.
+/// The command that resumes whatever is paused; else the one that shows the status after the deployment.
 fn next_command(arguments: &Arguments, is_paused: bool) -> (NextCommand, &'static str) {
     let (command, page) = if is_paused { ("resume", "operate/pause") } else { ("status", "operate/status") };
     let words = arguments.deployment.queues().deployment_words();

@@ -65,7 +65,7 @@ pub struct RedriveReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditExample {
     pub message_id: String,
-    /// The body that would be sent without the edit: what a redrive changes by itself is no part of the edit.
+    /// The body that would be sent without the edit: the changes that any redrive makes are not the edit's.
     pub before: String,
     pub after: String,
     /// True if its `metadata` is redeliver's, which is shown to anybody who sees the message.

@@ -44,7 +44,7 @@ impl Limits {
 /// The progress of a redrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The part of the DLQ that this pass has read, of about so many messages.
+    /// The messages of the DLQ that this pass has read, and about how many there are.
     Read { seen: u64, approximate: u64 },
     /// The number of messages sent back.
     Sent(u64),

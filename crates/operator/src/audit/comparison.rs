@@ -24,7 +24,7 @@ const MOSTLY_PERCENT: u64 = 80;
 /// A cause that begins or ends less than this apart from the others begins or ends with them.
 const APART: TimeDelta = TimeDelta::hours(1);
 const HOURS: usize = 24;
-/// The parts of the loop, which are no functions of the user's.
+/// The parts of the loop, as opposed to functions of the user's.
 const STAGES: [Stage; 4] = [
     Stage::MessageProcessor,
     Stage::FailedMessageProcessor,
@@ -66,7 +66,7 @@ pub struct CauseComparison {
     pub functions: Vec<Share>,
     /// The cause's dead letters by hour of the day, in UTC.
     pub hours: [u64; HOURS],
-    /// What sets the cause apart. Empty if nothing does, and if there is nothing to compare it with.
+    /// The differences to the others. Empty if there are none, or nothing to compare with.
     pub findings: Vec<Finding>,
 }
 

@@ -38,7 +38,7 @@ impl RunEstimate {
         // The messages to send are known only if they are limited; else all of the DLQ is gone through.
         let is_limited = self.max < self.approximate;
         if let Some(wait) = describe_wait(progress) {
-            // Another pass follows, and the wait is no work.
+            // Another pass follows, and a wait is not work.
             self.remaining.restart(if is_limited { self.sent } else { 0 }, now);
             return format!(", {wait}");
         }

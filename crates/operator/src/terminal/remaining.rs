@@ -8,7 +8,7 @@ use crate::terminal::units::about;
 /// The work of less time says little about the rest.
 const OBSERVED_MIN: TimeDelta = TimeDelta::seconds(3);
 
-/// Estimates the time that is left. Work that begins again, such as another pass through a queue, is observed anew.
+/// Estimates the time that is left. Work that begins again, such as another pass through a queue, starts a new estimate.
 #[derive(Clone, Copy, Debug)]
 pub struct Remaining {
     since: Timestamp,
@@ -23,7 +23,7 @@ impl Remaining {
         Self { since: now, done_before: 0, done: 0 }
     }
 
-    /// Begins to observe anew, after `done` was done.
+    /// Starts a new estimate, after `done` was done.
     pub const fn restart(&mut self, done: u64, now: Timestamp) {
         *self = Self { since: now, done_before: done, done };
     }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_pass_is_observed_anew() {
+    fn a_second_pass_starts_a_new_estimate() {
         let mut remaining = Remaining::new(at(0));
         assert_eq!(remaining.seconds(100, 200, at(100)), Some(100));
         assert_eq!(remaining.seconds(10, 110, at(200)), None, "it has just begun");

@@ -113,7 +113,7 @@ fn a_nightly_cause_has_its_hours() {
         "since 7260; none since 180060; only from 02:00 to 03:00 UTC"
     );
     assert!(summary(&nightly(&[23, 48])).ends_with("; only from 23:00 to 01:00 UTC"), "over midnight");
-    assert!(!summary(&nightly(&[2, 3])).contains("only from"), "one night is no rule");
+    assert!(!summary(&nightly(&[2, 3])).contains("only from"), "one night makes no rule");
     assert!(!summary(&nightly(&[2, 26, 53])).contains("only from"));
 }
 
