@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
-use redeliver_dead_letters::FileQueue;
+use redeliver_dead_letters::{FileQueue, KnownCauses};
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, open_file};
 use redeliver_operator::files::FileError;
@@ -15,7 +15,7 @@ use redeliver_operator::queues::{Connection, DeadLetterQueue, OneQueue, QueueAdd
 use redeliver_operator::status::containers::Containers;
 use redeliver_operator::{Failure, UsageError};
 
-use crate::dead_letters::reading::Reading;
+use crate::dead_letters::reading::{Reading, causes_file};
 use crate::plans::runner::{NO_SOURCE_QUEUE, PlanRunner, RunContext};
 use crate::status_poll::StatusPoll;
 
@@ -36,13 +36,22 @@ pub(crate) struct Deployment {
     pub(crate) status: Arc<StatusPoll>,
 }
 
+/// The places of a console's files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Files<'f> {
+    /// The folder of plans, journals, backups and, by default, the known causes.
+    pub(crate) folder: &'f Path,
+    /// Another file of known causes.
+    pub(crate) known_causes: Option<&'f Path>,
+}
+
 impl Deployment {
     /// Opens the queues, so that their errors come before the first page.
     pub(crate) async fn open(
         which: OneQueue,
         to: Option<QueueAddress>,
         connection: Connection,
-        folder: &Path,
+        files: Files<'_>,
         containers: Option<Containers>,
     ) -> Result<Self, Failure> {
         let queue = DeadLetterQueue::new(which.clone(), connection.clone());
@@ -62,6 +71,11 @@ impl Deployment {
         }
         let source = to.as_deref().map(str::parse).transpose()?;
         let queues = which.with(source);
+        let Files { folder, known_causes } = files;
+        if let Some(path) = known_causes {
+            KnownCauses::read(path, &from)?;
+        }
+        let causes = known_causes.map_or_else(|| folder.join(causes_file(&from)), Path::to_owned);
         Ok(Self {
             name: which.name().unwrap_or_else(|| name_in(&from).to_owned()),
             source: DeadLetterSource { file: None, queue },
@@ -70,7 +84,7 @@ impl Deployment {
             from,
             to,
             connection,
-            reading: Arc::new(Reading::new(folder.to_owned())),
+            reading: Arc::new(Reading::new(causes)),
             runner: Arc::new(PlanRunner::new(folder.to_owned())),
             status: Arc::new(StatusPoll::new(containers)),
         })
@@ -95,6 +109,7 @@ impl Deployment {
                 (path.file_name().unwrap_or_default().display().to_string(), file.arn().to_owned())
             }
         };
+        let causes = folder.join(causes_file(&from));
         Ok(Self {
             name,
             source,
@@ -103,7 +118,7 @@ impl Deployment {
             from,
             to: None,
             connection,
-            reading: Arc::new(Reading::new(folder.to_owned())),
+            reading: Arc::new(Reading::new(causes)),
             runner: Arc::new(PlanRunner::new(folder.to_owned())),
             status: Arc::default(),
         })

@@ -43,7 +43,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
 use dead_letters::spool::Spool;
-use deployment::Deployment;
+use deployment::{Deployment, Files};
 use guard::{Guard, Token};
 use session::Session;
 use site::Site;
@@ -114,6 +114,10 @@ pub struct Arguments {
     /// The folder for plans, journals and backups
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
+    /// The file of known and resolved causes, as of `audit --known-causes` [default: one in --folder]. With one
+    /// deployment
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "fleet"])]
+    known_causes: Option<PathBuf>,
     /// A JSON Schema that the `data` of a message must match to be sent back
     #[arg(long, value_name = "FILE")]
     data_schema: Option<PathBuf>,
@@ -211,6 +215,12 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
             )
         })?;
     }
+    if arguments.known_causes.is_some() && arguments.stacks.len() > 1 {
+        return Err(UsageError::new(
+            "--known-causes is the file of one queue: start a console for each --stack",
+        )
+        .into());
+    }
     let mut deployments = Vec::new();
     if let Some(path) = &arguments.file {
         deployments
@@ -219,7 +229,8 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
     let containers = containers(arguments)?;
     for which in named_deployments(arguments)? {
         let (to, connection) = (arguments.to.clone(), arguments.connection.clone());
-        deployments.push(Deployment::open(which, to, connection, &folder, containers.clone()).await?);
+        let files = Files { folder: &folder, known_causes: arguments.known_causes.as_deref() };
+        deployments.push(Deployment::open(which, to, connection, files, containers.clone()).await?);
     }
     let command = same_command(arguments, &folder, &deployments);
     Ok(Site {

@@ -14,6 +14,7 @@ use redeliver_core::ports::Clock as _;
 use redeliver_operator::markup::safe;
 use serde::Serialize;
 
+use crate::dead_letters::reading::Mark;
 use crate::dead_letters::selection::Selection;
 use crate::error::{Answer, PageError};
 use crate::extract::{AtDeadLetter, AtDeployment, Id};
@@ -48,7 +49,8 @@ pub(crate) fn router(site: Arc<Site>) -> Router {
         .route(&at("{deployment}/letters/arrived"), get(arrived_live))
         .route(&at("{deployment}/look"), post(read_again))
         .route(&at("{deployment}/causes/{id}"), get(show_cause))
-        .route(&at("{deployment}/causes/{id}/note"), post(note_cause))
+        .route(&at("{deployment}/causes/{id}/note"), post(mark_cause::<cause::NoteForm>))
+        .route(&at("{deployment}/causes/{id}/resolved"), post(mark_cause::<cause::ResolvedForm>))
         .route(&at("{deployment}/letters/{id}"), get(show_dead_letter))
         .route(&at("{deployment}/letters/{id}/edit"), get(edit_dead_letter))
         .route(&at("{deployment}/letters/{id}/check"), post(check_edit))
@@ -241,17 +243,16 @@ async fn show_cause(
     at.page(Place::DeadLetters, &title, &body)
 }
 
-async fn note_cause(
+async fn mark_cause<F: Into<Mark>>(
     at: AtDeployment,
     InPath(Id { id }): InPath<Id>,
-    InForm(cause::NoteForm { note, remove }): InForm<cause::NoteForm>,
+    InForm(mark): InForm<F>,
 ) -> Answer {
     at.check_queue()?;
     let path = at.cause_path(&id);
-    let write = move |at: &AtDeployment| {
-        let note = remove.is_none().then_some(note.as_str());
-        at.reading.set_note(&at.from, &*at.snapshot()?, &id, note, SystemClock.now())
-    };
+    let mark = mark.into();
+    let write =
+        move |at: &AtDeployment| at.reading.mark(&at.from, &*at.snapshot()?, &id, mark, SystemClock.now());
     at.blocking(write).await?;
     to(&path)
 }

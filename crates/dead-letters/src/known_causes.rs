@@ -72,6 +72,10 @@ impl Resolved {
         later.map(|(_, last)| *last).filter(|last| *last > self.at).max()
     }
 
+    fn is_back(&self, group: Option<&Group>) -> bool {
+        group.is_some_and(|group| self.came_back_at(group).is_some())
+    }
+
     /// True for a version that was published before the one with the fix: its failures are expected. A message
     /// that names no version may be of any.
     fn is_without_fix(&self, function: &str) -> bool {
@@ -79,6 +83,17 @@ impl Resolved {
         fix.zip(parse_version(function))
             .is_some_and(|((fixed, from), (name, version))| fixed == name && version < from)
     }
+}
+
+/// The end of a known cause, and its return.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CauseState {
+    /// Nobody has resolved it.
+    #[default]
+    Open,
+    Resolved(Resolved),
+    /// Newer messages show that it is back. An audit that has reported this keeps only the fact.
+    CameBack(Option<Resolved>),
 }
 
 /// A note on a cause that somebody has looked into.
@@ -102,6 +117,11 @@ impl Cause {
     /// True if it was resolved before the message that came back last, as an earlier report says.
     fn is_back_again(&self, came_back_at: Option<Timestamp>) -> bool {
         self.resolved.as_ref().is_some_and(|resolved| came_back_at.is_some_and(|last| last > resolved.at))
+    }
+
+    fn open_again(&mut self) {
+        self.resolved = None;
+        self.came_back_at = None;
     }
 }
 
@@ -175,7 +195,19 @@ impl KnownCauses {
         }
     }
 
-    /// Writes to the file that a remembered cause is resolved.
+    /// The state of a cause with these messages; `None` without messages.
+    #[must_use]
+    pub fn state(&self, fingerprint: &str, group: Option<&Group>) -> CauseState {
+        let Some(cause) = self.causes.get(fingerprint) else { return CauseState::Open };
+        match &cause.resolved {
+            Some(resolved) if resolved.is_back(group) => CauseState::CameBack(Some(resolved.clone())),
+            Some(resolved) => CauseState::Resolved(resolved.clone()),
+            None if cause.came_back_at.is_some() => CauseState::CameBack(None),
+            None => CauseState::Open,
+        }
+    }
+
+    /// Writes to the file that a remembered cause is resolved. Returns the file's causes.
     ///
     /// # Errors
     /// As [`KnownCauses::write_note`].
@@ -184,8 +216,16 @@ impl KnownCauses {
         queue_arn: &str,
         fingerprint: &str,
         resolved: Resolved,
-    ) -> Result<(), FileError> {
+    ) -> Result<Self, FileError> {
         Self::change(path, queue_arn, fingerprint, |cause| cause.resolved = Some(resolved))
+    }
+
+    /// Writes to the file that a remembered cause is not resolved. Returns the file's causes.
+    ///
+    /// # Errors
+    /// As [`KnownCauses::write_note`].
+    pub fn write_open(path: &Path, queue_arn: &str, fingerprint: &str) -> Result<Self, FileError> {
+        Self::change(path, queue_arn, fingerprint, Cause::open_again)
     }
 
     fn change(
@@ -193,11 +233,12 @@ impl KnownCauses {
         queue_arn: &str,
         fingerprint: &str,
         change: impl FnOnce(&mut Cause),
-    ) -> Result<(), FileError> {
+    ) -> Result<Self, FileError> {
         let mut all = Self::read(path, queue_arn)?;
         let cause = all.causes.get_mut(fingerprint);
         change(cause.ok_or_else(|| FileError::new(path, "does not have this cause: look again first"))?);
-        replace(path, all.lines().as_bytes())
+        replace(path, all.lines().as_bytes())?;
+        Ok(all)
     }
 
     /// The number of dead letters beyond the table of groups. Their causes may be new.
@@ -229,7 +270,14 @@ impl KnownCauses {
         self.causes.get(fingerprint)?.note.as_ref()
     }
 
-    /// Adds or removes the note on a cause that is remembered, and writes the file.
+    /// The error type of a cause.
+    #[must_use]
+    pub fn error_type(&self, fingerprint: &str) -> Option<&str> {
+        Some(&self.causes.get(fingerprint)?.error_type)
+    }
+
+    /// Adds or removes the note on a cause that is remembered, and writes the file. A note on one that came back, by
+    /// its messages, makes it known again. Returns the file's causes.
     ///
     /// # Errors
     /// If the file cannot be read or written, or does not have the cause. Nothing was changed then.
@@ -238,8 +286,15 @@ impl KnownCauses {
         queue_arn: &str,
         fingerprint: &str,
         note: Option<Note>,
-    ) -> Result<(), FileError> {
-        Self::change(path, queue_arn, fingerprint, |cause| cause.note = note)
+        group: Option<&Group>,
+    ) -> Result<Self, FileError> {
+        Self::change(path, queue_arn, fingerprint, |cause| {
+            let is_resolved = cause.resolved.as_ref().is_some_and(|resolved| !resolved.is_back(group));
+            if note.is_some() && !is_resolved {
+                cause.open_again();
+            }
+            cause.note = note;
+        })
     }
 
     /// Remembers the causes of these groups.
@@ -295,9 +350,11 @@ impl KnownCauses {
         for (fingerprint, cause) in &self.causes {
             // Notes and what is resolved are written to the file at once, so the file has the newest.
             let in_file = all.causes.get(fingerprint).unwrap_or(cause);
-            let resolved = in_file.resolved.clone().filter(|_| !in_file.is_back_again(cause.came_back_at));
-            let (note, came_back_at) = (in_file.note.clone(), in_file.came_back_at.max(cause.came_back_at));
-            let merged = Cause { note, resolved, came_back_at, ..cause.clone() };
+            let mut merged = Cause { note: in_file.note.clone(), resolved: None, ..cause.clone() };
+            if !in_file.is_back_again(cause.came_back_at) {
+                merged.resolved.clone_from(&in_file.resolved);
+                merged.came_back_at = in_file.came_back_at;
+            }
             all.causes.insert(fingerprint.clone(), merged);
         }
         all.deleted_soon_at = all.deleted_soon_at.max(self.deleted_soon_at);

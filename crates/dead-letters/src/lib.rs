@@ -36,7 +36,7 @@ pub use exit_code::ExitCode;
 pub use file_queue::{BadLines, FileQueue};
 pub use filter::{Filter, FilterError, MissingMembers};
 pub use foreign::{Batch, Events, Foreign, Stream, Writer};
-pub use known_causes::{KnownCauses, Note, Resolved};
+pub use known_causes::{CauseState, KnownCauses, Note, Resolved};
 pub use pick::{Choice, NotJudged, Pick};
 pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError, SEND_KEY_RIGHTS, with_right};
 pub use record::{DeadLetterRecord, UNANNOTATED, plain};

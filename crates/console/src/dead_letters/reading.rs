@@ -10,7 +10,7 @@ use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::groups::Group;
-use redeliver_dead_letters::{Coverage, DeadLetterRecord, FileQueue, KnownCauses, Note, Reader};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, FileQueue, KnownCauses, Note, Reader, Resolved};
 use redeliver_operator::Failure;
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, OpenSource};
@@ -24,15 +24,15 @@ use crate::dead_letters::spool::Spool;
 
 /// Causes so far are shown from this number of messages on, and each time that it has doubled.
 const FIRST_SHOWN: usize = 10;
-/// Characters of a note.
+/// Characters of a note, and of what resolved a cause.
 const NOTE_MAX: usize = 500;
 
 /// The last snapshot, and the reading that is under way.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) last_seen: Arc<LastSeen<Snapshot>>,
-    /// The folder of the file with the causes that were seen before.
-    folder: PathBuf,
+    /// The file with the causes that were seen before.
+    causes_file: PathBuf,
     seen: AtomicU64,
     approximate: AtomicU64,
     stopping: AtomicBool,
@@ -51,10 +51,10 @@ pub(crate) struct ReadingProgress {
 }
 
 impl Reading {
-    pub(crate) fn new(folder: PathBuf) -> Self {
+    pub(crate) fn new(causes_file: PathBuf) -> Self {
         Self {
             last_seen: Arc::default(),
-            folder,
+            causes_file,
             seen: AtomicU64::new(0),
             approximate: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
@@ -173,9 +173,9 @@ impl Reading {
 
     /// The causes that are new to this console, with the notes on all. At the very first reading nothing is new.
     fn causes(&self, queue_arn: &str, snapshot: &Snapshot) -> Result<CauseHistory, Failure> {
-        let path = self.causes_path(queue_arn);
+        let path = &self.causes_file;
         let is_first = !path.exists();
-        let mut known = KnownCauses::read(&path, queue_arn)?;
+        let mut known = KnownCauses::read(path, queue_arn)?;
         let mut known_before = lock(&self.known_before);
         let before = known_before.get_or_insert_with(|| {
             let mut before = known.clone();
@@ -189,28 +189,53 @@ impl Reading {
         let last_look = before.last_reading().filter(|_| !is_first);
         drop(known_before);
         known.remember(&snapshot.groups, snapshot.taken_at);
-        known.write(&path)?;
-        Ok(CauseHistory::new(&known, new, last_look))
+        known.write(path)?;
+        Ok(CauseHistory::new(known, new, last_look))
     }
 
-    /// Writes or removes a note on a cause of the last snapshot.
-    pub(crate) fn set_note(
+    /// Marks a cause of the last snapshot, in the file and in the snapshot.
+    pub(crate) fn mark(
         &self,
         queue_arn: &str,
         snapshot: &Snapshot,
         fingerprint: &str,
-        note: Option<&str>,
+        mark: Mark,
         now: Timestamp,
     ) -> Result<(), Failure> {
-        let note = note.map(|text| Note { at: now, text: shortened(text.trim(), NOTE_MAX) });
-        KnownCauses::write_note(&self.causes_path(queue_arn), queue_arn, fingerprint, note.clone())?;
-        snapshot.causes.set_note(fingerprint, note);
+        let path = &self.causes_file;
+        let text = |text: String| shortened(text.trim(), NOTE_MAX);
+        let group = snapshot.group(fingerprint);
+        let changed = match mark {
+            Mark::Known(note) => {
+                let note = Note { at: now, text: text(note) };
+                KnownCauses::write_note(path, queue_arn, fingerprint, Some(note), group)?
+            }
+            Mark::NotKnown => KnownCauses::write_note(path, queue_arn, fingerprint, None, group)?,
+            Mark::Resolved(by) => {
+                let resolved = Resolved { at: now, by: Some(text(by)).filter(|by| !by.is_empty()) };
+                KnownCauses::write_resolved(path, queue_arn, fingerprint, resolved)?
+            }
+            Mark::NotResolved => KnownCauses::write_open(path, queue_arn, fingerprint)?,
+        };
+        *snapshot.causes.known() = changed;
         Ok(())
     }
+}
 
-    fn causes_path(&self, queue_arn: &str) -> PathBuf {
-        self.folder.join(format!("redeliver-causes-{}.jsonl", name_in(queue_arn)))
-    }
+/// The name of the file of known causes in the console's folder.
+pub(crate) fn causes_file(queue_arn: &str) -> String {
+    format!("redeliver-causes-{}.jsonl", name_in(queue_arn))
+}
+
+/// A person's mark on a cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// With a note, which may be empty.
+    Known(String),
+    NotKnown,
+    /// By the fix, such as a version of the function; may be empty.
+    Resolved(String),
+    NotResolved,
 }
 
 #[cfg(test)]
@@ -231,7 +256,7 @@ mod tests {
         let queue = DeadLetterQueue::new(OneQueue::default(), Connection::at(None, None, None));
         let source = DeadLetterSource { file: Some(path), queue };
         for stops in [false, true] {
-            let reading = Reading::new(folder.path().to_owned());
+            let reading = Reading::new(folder.path().join("causes.jsonl"));
             assert!(stops.then(|| reading.stop()).is_none_or(|is_running| !is_running));
             let snapshot = reading.look(&source, PeriodArgs::default()).await.unwrap();
             assert_eq!((snapshot.letters.len(), snapshot.coverage.complete), (3, !stops));
@@ -246,7 +271,7 @@ mod tests {
         redeliver_dead_letters::Archive::create(&path).unwrap().write([&message]).unwrap();
         let queue = DeadLetterQueue::new(OneQueue::default(), Connection::at(None, None, None));
         let source = DeadLetterSource { file: Some(path), queue };
-        let reading = Arc::new(Reading::new(folder.path().to_owned()));
+        let reading = Arc::new(Reading::new(folder.path().join("causes.jsonl")));
         let begins = |seconds, count| {
             let before = reading.last_seen.seen();
             let now =
@@ -276,7 +301,7 @@ mod tests {
         archive.in_virtual_time(Some(at(86_400))).write([&message]).unwrap();
         let queue = DeadLetterQueue::new(OneQueue::default(), Connection::at(None, None, None));
         let source = DeadLetterSource { file: Some(path), queue };
-        let reading = Reading::new(folder.path().to_owned());
+        let reading = Reading::new(folder.path().join("causes.jsonl"));
         let snapshot = reading.look(&source, PeriodArgs::default()).await.unwrap();
         assert_eq!(snapshot.now, at(86_400));
         assert!(snapshot.taken_at > at(86_400));
@@ -297,10 +322,10 @@ mod tests {
             let causes = reading.causes(QUEUE, snapshot).unwrap();
             (causes.new.len(), causes.last_look)
         };
-        let first = Reading::new(folder.path().to_owned());
+        let first = Reading::new(folder.path().join("causes.jsonl"));
         assert_eq!(new(&first, &looked(10, &["no such user"])), (0, None), "there was no reading before");
         assert_eq!(new(&first, &looked(20, &["no such user", "too slow"])), (1, Some(at(10))));
-        let second = Reading::new(folder.path().to_owned());
+        let second = Reading::new(folder.path().join("causes.jsonl"));
         let both = ["no such user", "card refused"];
         for second_of_look in [30, 40] {
             assert_eq!(new(&second, &looked(second_of_look, &both)), (1, Some(at(20))));

@@ -1,6 +1,6 @@
 //! The dead letters of one reading. The list is in memory, the messages are in the spool.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
 use redeliver_core::lock;
@@ -8,7 +8,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::groups::{Group, GroupTable};
 use redeliver_dead_letters::redrive::DiedAgain;
 use redeliver_dead_letters::{
-    Choice, Coverage, DeadLetterRecord, Filter, KnownCauses, NotJudged, Note, Retention,
+    CauseState, Choice, Coverage, DeadLetterRecord, Filter, KnownCauses, NotJudged, Note, Retention,
 };
 use redeliver_operator::Failure;
 use redeliver_operator::sentences::deleted_soon;
@@ -50,45 +50,56 @@ pub(crate) struct Snapshot {
     spool: Spool,
 }
 
-/// The causes of a queue in earlier readings, and people's notes on them.
-#[derive(Debug, Default)]
+/// The causes of a queue in earlier readings, and what people have marked them as.
+#[derive(Debug)]
 pub(crate) struct CauseHistory {
     /// Fingerprints that no reading before this console has seen.
     pub(crate) new: BTreeSet<String>,
     /// The time of the last reading before this console, or else of its first one; `None` for that one itself.
     pub(crate) last_look: Option<Timestamp>,
-    /// The first death of each cause, also if that message is gone.
-    first: BTreeMap<String, Timestamp>,
-    notes: Mutex<BTreeMap<String, Note>>,
+    known: Mutex<KnownCauses>,
+}
+
+impl Default for CauseHistory {
+    fn default() -> Self {
+        Self::new(KnownCauses::nothing(""), BTreeSet::new(), None)
+    }
 }
 
 impl CauseHistory {
-    pub(crate) fn new(known: &KnownCauses, new: BTreeSet<String>, last_look: Option<Timestamp>) -> Self {
-        let of_all = || known.fingerprints().map(str::to_owned);
-        let first = of_all().filter_map(|cause| Some((cause.clone(), known.first(&cause)?)));
-        let notes = of_all().filter_map(|cause| Some((cause.clone(), known.note(&cause)?.clone())));
-        Self { new, last_look, first: first.collect(), notes: Mutex::new(notes.collect()) }
+    pub(crate) const fn new(known: KnownCauses, new: BTreeSet<String>, last_look: Option<Timestamp>) -> Self {
+        Self { new, last_look, known: Mutex::new(known) }
     }
 
-    /// True if no earlier reading has seen the cause, and nobody has looked into it since.
-    pub(crate) fn is_new(&self, fingerprint: &str) -> bool {
-        self.new.contains(fingerprint) && !self.notes().contains_key(fingerprint)
+    /// The known causes as they are in the file, after each change.
+    pub(crate) fn known(&self) -> MutexGuard<'_, KnownCauses> {
+        lock(&self.known)
+    }
+}
+
+/// A cause in its life: new, known, resolved, come back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CauseLife {
+    /// True if no earlier reading has seen it, and nobody has looked into it since.
+    pub(crate) is_new: bool,
+    pub(crate) note: Option<Note>,
+    pub(crate) state: CauseState,
+}
+
+impl CauseLife {
+    pub(crate) const fn came_back(&self) -> bool {
+        matches!(self.state, CauseState::CameBack(_))
     }
 
-    pub(crate) fn note(&self, fingerprint: &str) -> Option<Note> {
-        self.notes().get(fingerprint).cloned()
-    }
-
-    pub(crate) fn set_note(&self, fingerprint: &str, note: Option<Note>) {
-        let mut notes = self.notes();
-        match note {
-            Some(note) => drop(notes.insert(fingerprint.to_owned(), note)),
-            None => drop(notes.remove(fingerprint)),
+    /// The place in lists: those that came back or are new first, known ones later, resolved ones last.
+    pub(crate) const fn rank(&self) -> u8 {
+        match (&self.state, &self.note) {
+            (CauseState::CameBack(_), _) => 0,
+            (CauseState::Resolved(_), _) => 4,
+            (CauseState::Open, Some(_)) => 3,
+            (CauseState::Open, None) if self.is_new => 1,
+            (CauseState::Open, None) => 2,
         }
-    }
-
-    fn notes(&self) -> MutexGuard<'_, BTreeMap<String, Note>> {
-        lock(&self.notes)
     }
 }
 
@@ -277,22 +288,46 @@ impl Snapshot {
         })
     }
 
-    /// The number of causes that are new since the last look.
-    pub(crate) fn new_count(&self) -> u64 {
-        self.groups.iter().filter(|group| self.causes.is_new(&group.fingerprint)).count() as u64
+    /// A cause in its life.
+    pub(crate) fn life(&self, group: &Group) -> CauseLife {
+        self.life_with(&group.fingerprint, Some(group))
+    }
+
+    /// A cause in its life, of which this look has no message.
+    pub(crate) fn life_without_messages(&self, fingerprint: &str) -> CauseLife {
+        self.life_with(fingerprint, None)
+    }
+
+    fn life_with(&self, fingerprint: &str, group: Option<&Group>) -> CauseLife {
+        let known = self.causes.known();
+        let (note, state) = (known.note(fingerprint).cloned(), known.state(fingerprint, group));
+        let is_marked = note.is_some() || state != CauseState::Open;
+        CauseLife { is_new: self.causes.new.contains(fingerprint) && !is_marked, note, state }
+    }
+
+    pub(crate) fn group(&self, fingerprint: &str) -> Option<&Group> {
+        self.groups.iter().find(|group| group.fingerprint == fingerprint)
+    }
+
+    /// The number of causes that are new since the last look, and of those that were resolved and came back.
+    pub(crate) fn new_and_returned(&self) -> [u64; 2] {
+        let lives: Vec<_> = self.groups.iter().map(|group| self.life(group)).collect();
+        let count = |is: fn(&CauseLife) -> bool| lives.iter().filter(|life| is(life)).count() as u64;
+        [count(|life| life.is_new), count(CauseLife::came_back)]
     }
 
     /// The fingerprints of the causes that `new` selects.
     fn new_causes(&self, new: &str) -> Result<Option<BTreeSet<&str>>, Failure> {
         let all = self.groups.iter();
-        let is_new = |group: &&Group| self.causes.is_new(&group.fingerprint);
         if new == SINCE_LAST_LOOK {
-            return Ok(Some(all.filter(is_new).map(|group| group.fingerprint.as_str()).collect()));
+            let new = all.filter(|group| self.life(group).is_new);
+            return Ok(Some(new.map(|group| group.fingerprint.as_str()).collect()));
         }
         let Some(since) = moment("causes new since", new, self.now)? else { return Ok(None) };
+        let known = self.causes.known();
         let is_new = |group: &&Group| {
-            let known = self.causes.first.get(&group.fingerprint).copied();
-            known.map_or(group.first, |first| first.min(group.first)) >= since
+            let first = known.first(&group.fingerprint);
+            first.map_or(group.first, |first| first.min(group.first)) >= since
         };
         Ok(Some(all.filter(is_new).map(|group| group.fingerprint.as_str()).collect()))
     }
@@ -341,7 +376,7 @@ impl Snapshot {
 
     /// A selection in words: a cause by its headline, with its fingerprint beside it.
     pub(crate) fn describe(&self, selection: &Selection) -> String {
-        let Some(group) = self.groups.iter().find(|group| group.fingerprint == selection.group) else {
+        let Some(group) = self.group(&selection.group) else {
             return selection.words();
         };
         let headline = shortened(&group.headline, HEADLINE_IN_SENTENCE_MAX);

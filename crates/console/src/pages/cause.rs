@@ -1,7 +1,8 @@
 //! The page of a cause: what happened, since when, to whom, with two examples and the actions on all of its messages.
 
 use maud::{Markup, html};
-use redeliver_dead_letters::groups::Group;
+use redeliver_dead_letters::groups::{Group, written};
+use redeliver_dead_letters::{CauseState, Resolved};
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter::{Showing, story};
 use redeliver_operator::markup::chart::columns_only;
@@ -11,8 +12,9 @@ use redeliver_operator::terminal::units::{about, counted, grouped};
 use serde::Deserialize;
 
 use crate::dead_letters::facets::{Columns, columns};
+use crate::dead_letters::reading::Mark;
 use crate::dead_letters::selection::Selection;
-use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
+use crate::dead_letters::snapshot::{CauseLife, DeadLetter, Snapshot};
 use crate::extract::AtDeployment;
 use crate::layout::Page;
 use crate::pages::facets::facets;
@@ -25,40 +27,78 @@ const TITLE_MAX: usize = 160;
 /// A cause without a new dead letter for this long is quiet.
 const QUIET_SECONDS: i64 = 3600;
 
-/// The fields of the form that notes something on a cause.
+/// The fields of the form that marks a cause as known.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct NoteForm {
-    pub(crate) note: String,
+    note: String,
     /// Any value: remove the note.
-    pub(crate) remove: Option<String>,
+    remove: Option<String>,
+}
+
+impl From<NoteForm> for Mark {
+    fn from(NoteForm { note, remove }: NoteForm) -> Self {
+        if remove.is_some() { Self::NotKnown } else { Self::Known(note) }
+    }
+}
+
+/// The fields of the form that marks a cause as resolved.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ResolvedForm {
+    by: String,
+    /// Any value: it is not resolved.
+    remove: Option<String>,
+}
+
+impl From<ResolvedForm> for Mark {
+    fn from(ResolvedForm { by, remove }: ResolvedForm) -> Self {
+        if remove.is_some() { Self::NotResolved } else { Self::Resolved(by) }
+    }
 }
 
 /// The page of a cause. `selection` may narrow it to some of its messages.
 pub(crate) fn page(at: &AtDeployment, fingerprint: &str, selection: &Selection) -> Result<Page, Failure> {
     let snapshot = at.snapshot()?;
-    let group = snapshot.groups.iter().find(|group| group.fingerprint == fingerprint).ok_or(
-        "No message of the last look has this cause: they were sent back, deleted, or have expired. Look again under \
-         \"Dead letters\".",
-    )?;
+    let Some(group) = snapshot.group(fingerprint) else { return gone(at, &snapshot, fingerprint) };
     let narrowed = Selection { group: String::new(), ..selection.clone() };
     let selection = Selection { group: fingerprint.to_owned(), ..selection.clone() };
     let letters = snapshot.select(&selection)?.letters;
     let path = at.cause_path(fingerprint);
+    let life = snapshot.life(group);
     let body = html! {
         p class="remark" { code { (group.error_type) } " " code { (fingerprint) } }
         p { (in_words(&snapshot, group, &letters, &narrowed)) }
         (changed_since(at, &snapshot))
         (active_filters(&path, &narrowed))
-        (standing(&snapshot, group))
+        (standing(&snapshot, &life, &path))
         (actions(at, &selection, letters.len()))
-        @if !at.site.guard.read_only && !at.is_file() { (note_form(&snapshot, group, &path)) }
+        (marks(at, &life, &path))
         (trend(&letters))
         (facets(&path, &narrowed, &letters))
         (examples(at, &snapshot, &letters)?)
         p { a href=(selection.address(&at.path("letters"))) { "All " (counted(letters.len() as u64, "message")) } }
     };
     Ok(Page { title: shortened(&group.headline, TITLE_MAX), body })
+}
+
+/// The page of a known cause without messages: it can still be marked.
+fn gone(at: &AtDeployment, snapshot: &Snapshot, fingerprint: &str) -> Result<Page, Failure> {
+    const GONE: &str = "No message of the last look has this cause: they were sent back, deleted, or have expired. Look \
+                        again under \"Dead letters\".";
+    let known = snapshot.causes.known();
+    let error_type = known.error_type(fingerprint).ok_or(GONE)?.to_owned();
+    let first = known.first(fingerprint);
+    drop(known);
+    let life = snapshot.life_without_messages(fingerprint);
+    let path = at.cause_path(fingerprint);
+    let body = html! {
+        p class="remark" { code { (fingerprint) } @if let Some(first) = first { ", first seen " (moment(first)) } }
+        p { (GONE) }
+        (standing(snapshot, &life, &path))
+        (marks(at, &life, &path))
+    };
+    Ok(Page { title: shortened(&error_type, TITLE_MAX), body })
 }
 
 /// Says how many there are, since when, and whether it still happens.
@@ -74,8 +114,8 @@ fn in_words(snapshot: &Snapshot, group: &Group, letters: &[&DeadLetter], narrowe
         @else { ", sent here " (moment(last.sent_at)) }
         @if let Some(attempts) = attempts(letters) { ", " (attempts) }
         ". "
-        @if quiet < QUIET_SECONDS { "It still happens: mend the cause first, then send them back." }
-        @else { "Nothing for " (about(quiet)) ": if the cause is mended, send them back." }
+        @if quiet < QUIET_SECONDS { "It still happens: fix the cause first, then send them back." }
+        @else { "Nothing for " (about(quiet)) ": if the cause is fixed, send them back." }
     }
 }
 
@@ -94,31 +134,66 @@ fn retries(count: u32) -> String {
     if count == 1 { "1 retry".to_owned() } else { format!("{count} retries") }
 }
 
-/// News about the cause: that it is new, or the note of somebody who has looked into it.
-fn standing(snapshot: &Snapshot, group: &Group) -> Markup {
+/// News about the cause: that it is new, came back or is resolved, and the note of somebody who has looked into it.
+fn standing(snapshot: &Snapshot, life: &CauseLife, path: &str) -> Markup {
     html! {
-        @if let Some(note) = snapshot.causes.note(&group.fingerprint) {
+        @match &life.state {
+            CauseState::Open => {},
+            CauseState::Resolved(resolved) => p class="done" { "Resolved " (end(resolved)) ". It has not come back." },
+            CauseState::CameBack(Some(resolved)) => p {
+                strong class="new" { "came back" } " after it was resolved " (end(resolved)) ". "
+                a href=(Selection { since: written(resolved.at), ..Selection::default() }.address(path)) { "Only the newer messages" }
+            },
+            CauseState::CameBack(None) => p { strong class="new" { "came back" } " after it was resolved." },
+        }
+        @if let Some(note) = &life.note {
             p class="done" { "Known since " (moment(note.at)) @if !note.text.is_empty() { ": " bdi { (note.text) } } }
         }
-        @if snapshot.causes.is_new(&group.fingerprint) {
+        @if life.is_new {
             p { strong class="new" { "new" } " since the last look" @if let Some(last_look) = snapshot.causes.last_look { ", " (moment(last_look)) } "." }
         }
     }
 }
 
-fn note_form(snapshot: &Snapshot, group: &Group, path: &str) -> Markup {
-    let note = snapshot.causes.note(&group.fingerprint);
+fn end(Resolved { at, by }: &Resolved) -> Markup {
+    html! { (moment(*at)) @if let Some(by) = by { " by " bdi { (by) } } }
+}
+
+/// The forms that mark a cause as known and as resolved.
+fn marks(at: &AtDeployment, life: &CauseLife, path: &str) -> Markup {
+    if at.site.guard.read_only || at.is_file() {
+        return Markup::default();
+    }
+    let note = life.note.as_ref();
+    let known = if note.is_some() { "Change the note" } else { "Mark as known" };
+    let (by, is_open) = match &life.state {
+        CauseState::Open => (None, true),
+        CauseState::Resolved(resolved) => (resolved.by.as_deref(), false),
+        CauseState::CameBack(_) => (None, false),
+    };
     html! {
         details class="note" {
-            summary { @if note.is_some() { "Change the note" } @else { "Mark as known" } }
+            summary { (known) }
             form class="filters" method="post" action={(path) "/note"} {
                 label {
                     "Note for the next person"
                     input name="note" maxlength="500" autocomplete="off" placeholder="ticket 4711: wrong currency since Tuesday"
-                        value=[note.as_ref().map(|note| note.text.as_str())];
+                        value=[note.map(|note| note.text.as_str())];
                 }
-                button { @if note.is_some() { "Save" } @else { "Mark as known" } }
+                button { @if note.is_some() { "Save" } @else { (known) } }
                 @if note.is_some() { button name="remove" value="1" { "Not known any more" } }
+            }
+        }
+        details class="note" {
+            summary { "Mark as resolved" }
+            p class="remark" { "A message that is sent here from now on shows that the cause came back, unless an earlier version of the function failed. " code { "audit --known-causes" } " says so, too." }
+            form class="filters" method="post" action={(path) "/resolved"} {
+                label {
+                    "Resolved by (may be empty)"
+                    input name="by" maxlength="500" autocomplete="off" placeholder="orders:42, or a commit" value=[by];
+                }
+                button { "Mark as resolved" }
+                @if !is_open { button name="remove" value="1" { "Not resolved" } }
             }
         }
     }

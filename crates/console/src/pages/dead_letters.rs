@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
-use redeliver_dead_letters::Note;
+use redeliver_dead_letters::CauseState;
 use redeliver_dead_letters::groups::{Group, written};
 use redeliver_operator::Failure;
 use redeliver_operator::markup::chart::columns_only;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::dead_letters::facets::{OfCause, by_cause, columns};
 use crate::dead_letters::reading::ReadingProgress;
 use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection};
-use crate::dead_letters::snapshot::{DeadLetter, Selected, Snapshot};
+use crate::dead_letters::snapshot::{CauseLife, DeadLetter, Selected, Snapshot};
 use crate::extract::AtDeployment;
 use crate::layout::CAUSES;
 use crate::pages::facets::facets;
@@ -157,7 +157,8 @@ fn in_words(
     if all == 0 {
         return html! { "No dead letters in " strong { (at.dlq()) } "." };
     }
-    let new = causes.iter().filter(|cause| cause.is_new).count() as u64;
+    let new = causes.iter().filter(|cause| cause.life.is_new).count() as u64;
+    let returned = causes.iter().filter(|cause| cause.life.came_back()).count() as u64;
     let is_everything = selection.is_everything();
     html! {
         @if is_everything { strong { (counted(all, "dead letter")) } }
@@ -168,6 +169,7 @@ fn in_words(
             ", " a href=(Selection { new: SINCE_LAST_LOOK.to_owned(), ..selection.clone() }.address(&at.path("letters"))) { strong { (grouped(new)) " new" } }
             @if let Some(last_look) = snapshot.causes.last_look { " since " (moment(last_look)) }
         }
+        @if returned > 0 { ", " strong { (grouped(returned)) " came back" } }
         ". "
         @if causes.len() > 1 { "Begin with the first cause." }
         @else if let [only] = causes { a href=(at.cause_path(&only.group.fingerprint)) { "Look at its cause" } "." }
@@ -188,21 +190,19 @@ fn incomplete(at: &AtDeployment, snapshot: &Snapshot) -> String {
 struct Cause<'s> {
     group: &'s Group,
     selected: OfCause,
-    is_new: bool,
-    note: Option<Note>,
+    life: CauseLife,
 }
 
-/// The causes of the selected messages: new ones first, then the largest; known ones last.
+/// The causes of the selected messages: those that came back and new ones first, known and resolved ones last, else the
+/// largest first.
 fn causes<'s>(snapshot: &'s Snapshot, selected: &[&DeadLetter]) -> Vec<Cause<'s>> {
     let counts = by_cause(selected);
     let causes = snapshot.groups.iter().filter_map(|group| {
         let selected = *counts.get(group.fingerprint.as_str())?;
-        let is_new = snapshot.causes.is_new(&group.fingerprint);
-        Some(Cause { group, selected, is_new, note: snapshot.causes.note(&group.fingerprint) })
+        Some(Cause { group, selected, life: snapshot.life(group) })
     });
     let mut causes: Vec<_> = causes.collect();
-    causes
-        .sort_by_key(|cause| (!cause.is_new, cause.note.is_some(), std::cmp::Reverse(cause.selected.count)));
+    causes.sort_by_key(|cause| (cause.life.rank(), std::cmp::Reverse(cause.selected.count)));
     causes
 }
 
@@ -217,15 +217,13 @@ fn cause_table(
         @if !causes.is_empty() {
             table id=(CAUSES) tabindex="-1" class="list causes" {
                 thead { tr { th { "Cause" } th class="number" { "Count" } th { "Trend" } th { "First" } th { "Last" } } }
-                tbody { @for Cause { group, selected, is_new, note } in causes.iter().take(CAUSES_MAX) {
+                tbody { @for Cause { group, selected, life } in causes.iter().take(CAUSES_MAX) {
                     tr {
                         td {
                             a href=(selection.address(&at.cause_path(&group.fingerprint))) { bdi { (group.headline) } }
-                            @if *is_new { " " strong class="new" { "new" } }
-                            div class="details" {
-                                code { (group.error_type) }
-                                @if let Some(note) = note { " known" @if !note.text.is_empty() { ": " bdi { (note.text) } } }
-                            }
+                            @if life.is_new { " " strong class="new" { "new" } }
+                            @if life.came_back() { " " strong class="new" { "came back" } }
+                            div class="details" { code { (group.error_type) } (marks(life)) }
                         }
                         td class="number" data-name="Count" { (grouped(selected.count)) }
                         td { (trends.get(group.fingerprint.as_str()).cloned().unwrap_or_default()) }
@@ -236,6 +234,16 @@ fn cause_table(
             }
             @if causes.len() > CAUSES_MAX { p class="remark" { "The first " (CAUSES_MAX) " are shown." } }
         }
+    }
+}
+
+/// The marks of people on a cause, in a few words.
+fn marks(CauseLife { note, state, .. }: &CauseLife) -> Markup {
+    html! {
+        @if let CauseState::Resolved(resolved) = state {
+            " resolved " (moment(resolved.at)) @if let Some(by) = &resolved.by { " by " bdi { (by) } }
+        }
+        @if let Some(note) = note { " known" @if !note.text.is_empty() { ": " bdi { (note.text) } } }
     }
 }
 

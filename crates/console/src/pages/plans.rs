@@ -348,7 +348,18 @@ fn ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
                 form method="post" action={(path(at, &plan.id)) "/restore"} { button { "Restore to the source queue" } }
             }
         }
+        (mark_as_resolved(at, plan))
         form method="post" action=(at.path("look")) { button { "Look at the dead letters again" } }
+    }
+}
+
+/// The next step after a cause was sent back.
+fn mark_as_resolved(at: &AtDeployment, plan: &Plan) -> Markup {
+    let cause = plan.selection.iter().find(|(name, _)| name == "group").map(|(_, fingerprint)| fingerprint);
+    html! {
+        @if let (Some(fingerprint), Action::SendBack { .. }) = (cause, &plan.action) {
+            p { "Is the cause fixed? " a href=(at.cause_path(fingerprint)) { "Mark it as resolved" } ": if it comes back, you are told." }
+        }
     }
 }
 

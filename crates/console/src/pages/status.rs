@@ -120,10 +120,12 @@ fn facts<'a>(
 }
 
 fn reading(snapshot: &Snapshot, now: Timestamp) -> Reading {
+    let [new_causes, returned_causes] = snapshot.new_and_returned();
     Reading {
         taken_at: snapshot.taken_at,
         count: snapshot.count(),
-        new_causes: snapshot.new_count(),
+        new_causes,
+        returned_causes,
         last_look: snapshot.causes.last_look,
         deleted_soon: snapshot.ends_soon(now).map(|soon| (soon.count, (soon.first - now).num_seconds())),
     }

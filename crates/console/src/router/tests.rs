@@ -15,10 +15,11 @@ use tokio::sync::Mutex;
 
 use super::*;
 use crate::dead_letters::snapshot::Snapshot;
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, Files};
 use crate::guard::{Guard, Token};
 use crate::session::Session;
 
+mod cause_pages;
 mod plan_pages;
 
 /// Serves a site with one DLQ until the test ends, and keeps its plans in a folder.
@@ -37,7 +38,8 @@ async fn served_with(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) ->
     let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(sqs.url().to_owned()));
     let which = OneQueue::of(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
     let to = to.map(|to| to.parse().unwrap());
-    let deployment = Deployment::open(which, to, connection, folder, None).await.unwrap();
+    let deployment =
+        Deployment::open(which, to, connection, Files { folder, known_causes: None }, None).await.unwrap();
     seen.into_iter().for_each(|seen| deployment.reading.last_seen.tell(Ok(seen)));
     serving(deployment, folder).await
 }

@@ -178,15 +178,15 @@ fn a_note_stays_through_later_readings_and_a_reading_that_began_before_it() {
     known.write(&path).unwrap();
     let mut earlier = KnownCauses::read(&path, QUEUE).unwrap();
     let note = Note { at: at(20), text: "ticket 7".to_owned() };
-    KnownCauses::write_note(&path, QUEUE, "a", Some(note.clone())).unwrap();
+    KnownCauses::write_note(&path, QUEUE, "a", Some(note.clone()), None).unwrap();
     earlier.remember(&[group("a", 1), group("b", 25)], at(30));
     earlier.write(&path).unwrap();
     let read = KnownCauses::read(&path, QUEUE).unwrap();
     assert_eq!((read.note("a"), read.note("b")), (Some(&note), None));
     assert_eq!((read.first("b"), read.last_reading()), (Some(at(25)), Some(at(30))));
-    KnownCauses::write_note(&path, QUEUE, "a", None).unwrap();
+    KnownCauses::write_note(&path, QUEUE, "a", None, None).unwrap();
     assert_eq!(KnownCauses::read(&path, QUEUE).unwrap().note("a"), None);
-    let error = KnownCauses::write_note(&path, QUEUE, "c", Some(note)).unwrap_err().to_string();
+    let error = KnownCauses::write_note(&path, QUEUE, "c", Some(note), None).unwrap_err().to_string();
     assert_eq!(error, format!("{}: does not have this cause: look again first", path.display()));
 }
 
@@ -263,6 +263,47 @@ fn a_cause_that_came_back_is_reported_once_although_an_earlier_version_has_it_la
     known.remember_came_back(&both);
     known.write(&path).unwrap();
     assert_eq!(read().came_back_among(&both), []);
+}
+
+#[test]
+fn a_cause_is_open_resolved_or_back_until_somebody_marks_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("causes.jsonl");
+    let mut known = KnownCauses::nothing(QUEUE);
+    known.remember(&[group("a", 1)], at(10));
+    known.write(&path).unwrap();
+    let resolved = Resolved { at: at(20), by: Some("orders:42".to_owned()) };
+    let resolve = || KnownCauses::write_resolved(&path, QUEUE, "a", resolved.clone()).unwrap();
+    let note = |seconds| {
+        let note = Note { at: at(30), text: String::new() };
+        KnownCauses::write_note(&path, QUEUE, "a", Some(note), Some(&group("a", seconds))).unwrap()
+    };
+    let state = |known: &KnownCauses, seconds| known.state("a", Some(&group("a", seconds)));
+    assert_eq!(state(&known, 99), CauseState::Open);
+    assert_eq!(known.state("unknown", None), CauseState::Open);
+    let known = resolve();
+    assert_eq!(known, KnownCauses::read(&path, QUEUE).unwrap());
+    assert_eq!(known.state("a", None), CauseState::Resolved(resolved.clone()));
+    assert_eq!(state(&known, 20), CauseState::Resolved(resolved.clone()));
+    assert_eq!(state(&known, 21), CauseState::CameBack(Some(resolved.clone())));
+    let of_version = |version| group_of(&[(version, 21)]);
+    assert_eq!(known.state("a", Some(&of_version("orders:41"))), CauseState::Resolved(resolved.clone()));
+    // A note on what is still resolved changes nothing; on what came back, it is known again.
+    assert_eq!(note(20).state("a", None), CauseState::Resolved(resolved.clone()));
+    assert_eq!(state(&note(21), 21), CauseState::Open);
+    resolve();
+    let opened = KnownCauses::write_open(&path, QUEUE, "a").unwrap();
+    assert_eq!((state(&opened, 21), opened.note("a").is_some()), (CauseState::Open, true));
+    // An audit reports the return once. The state stays.
+    let mut audited = resolve();
+    audited.remember_came_back(&[group("a", 25)]);
+    audited.write(&path).unwrap();
+    let known = KnownCauses::read(&path, QUEUE).unwrap();
+    assert_eq!(known.state("a", None), CauseState::CameBack(None));
+    // An audit that began before it was opened again does not undo that.
+    KnownCauses::write_open(&path, QUEUE, "a").unwrap();
+    known.write(&path).unwrap();
+    assert_eq!(KnownCauses::read(&path, QUEUE).unwrap().state("a", None), CauseState::Open);
 }
 
 #[test]

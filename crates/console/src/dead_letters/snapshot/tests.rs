@@ -1,6 +1,9 @@
 use redeliver_testing::dead_letters::{annotated, at, record};
 
+use redeliver_dead_letters::Resolved;
+
 use super::*;
+use crate::dead_letters::reading::{Mark, Reading};
 
 const DAY: i64 = 86_400;
 
@@ -130,22 +133,38 @@ fn groups_are_those_of_the_whole_look() {
 }
 
 #[test]
-fn a_cause_is_new_until_somebody_has_noted_that_it_is_known() {
+fn a_cause_is_new_until_somebody_marks_it() {
     let mut letters = three();
-    let [twice, once] = [0, 1].map(|index| letters.groups[index].fingerprint.clone());
+    let [twice, once] = [0, 1].map(|index| letters.groups[index].clone());
     let queue = "arn:aws:sqs:us-east-1:000000000000:final-dlq";
-    let known = KnownCauses::nothing(queue);
-    letters.causes = CauseHistory::new(&known, [once.clone()].into(), None);
+    let folder = tempfile::tempdir().unwrap();
+    let reading = Reading::new(folder.path().join("causes.jsonl"));
+    let mut known = KnownCauses::nothing(queue);
+    known.remember(&letters.groups, at(DAY));
+    known.write(&folder.path().join("causes.jsonl")).unwrap();
+    letters.causes = CauseHistory::new(known, [once.fingerprint.clone()].into(), None);
     let new = |new: &str| selected(&letters, &by(|of| of.new = new.to_owned()));
     assert_eq!(new("last-look"), ["sqs-2"]);
     // The first death counts: of the larger cause, a day ago.
     assert_eq!(new("1970-01-01T00:02:00Z"), ["sqs-2"]);
     assert_eq!(new("2d"), ["sqs-3", "sqs-2", "sqs-1"]);
     assert_eq!(new("1m"), Vec::<String>::new());
-    letters.causes.set_note(&once, Some(Note { at: at(DAY), text: "ticket 7".to_owned() }));
+    let mark = |mark, seconds| {
+        reading.mark(queue, &letters, &once.fingerprint, mark, at(seconds)).unwrap();
+        let life = letters.life(&once);
+        (letters.new_and_returned(), life.rank(), life.note.map(|note| note.text))
+    };
+    assert_eq!(mark(Mark::Known(" ticket 7 ".to_owned()), DAY), ([0, 0], 3, Some("ticket 7".to_owned())));
     assert_eq!(new("last-look"), Vec::<String>::new());
-    letters.causes.set_note(&once, None);
-    assert!(letters.causes.is_new(&once) && !letters.causes.is_new(&twice));
+    assert_eq!(mark(Mark::NotKnown, DAY), ([1, 0], 1, None));
+    assert_eq!(mark(Mark::Resolved(String::new()), DAY), ([0, 0], 4, None));
+    let end = |by: Option<&str>, seconds| Resolved { at: at(seconds), by: by.map(str::to_owned) };
+    assert_eq!(letters.life(&once).state, CauseState::Resolved(end(None, DAY)));
+    // Its message was sent here 200 seconds after 1970 began.
+    assert_eq!(mark(Mark::Resolved("orders:42".to_owned()), 199), ([0, 1], 0, None));
+    assert_eq!(letters.life(&once).state, CauseState::CameBack(Some(end(Some("orders:42"), 199))));
+    assert_eq!(mark(Mark::NotResolved, DAY), ([1, 0], 1, None));
+    assert_eq!(letters.life(&twice).rank(), 2);
 }
 
 #[test]
@@ -155,7 +174,7 @@ fn a_cause_whose_first_death_is_gone_is_as_old_as_it_was() {
     let late = letters.groups[1].clone();
     let first = at(50);
     known.remember(&[Group { first, ..late.clone() }], at(60));
-    letters.causes = CauseHistory::new(&known, BTreeSet::new(), None);
+    letters.causes = CauseHistory::new(known, BTreeSet::new(), None);
     let since = |text: &str| selected(&letters, &by(|of| of.new = text.to_owned()));
     assert_eq!(
         since("1970-01-01T00:01:00Z"),

@@ -47,6 +47,8 @@ pub(super) struct Reading {
     /// Messages that were in the queue, read or not.
     pub(super) count: u64,
     pub(super) new_causes: u64,
+    /// Causes that were resolved and have newer messages.
+    pub(super) returned_causes: u64,
     /// The look before, since which they are new. `None` at the first look: no cause is known to be new or old.
     pub(super) last_look: Option<Timestamp>,
     /// Those that SQS deletes soon, and the seconds until the first one.
@@ -160,7 +162,7 @@ fn dead_letters(facts: &Facts<'_>) -> Option<Vec<Part>> {
 
 /// The new causes of a look, and the number of messages that arrived since, of which an old look says nothing.
 fn since_the_look(reading: Reading, count: u64, now: Timestamp) -> Vec<Part> {
-    let Reading { taken_at, new_causes, last_look, .. } = reading;
+    let Reading { taken_at, new_causes, returned_causes, last_look, .. } = reading;
     let taken_at = clock(taken_at, now);
     let arrived = count.saturating_sub(reading.count);
     let mut parts = match (new_causes, last_look) {
@@ -177,6 +179,11 @@ fn since_the_look(reading: Reading, count: u64, now: Timestamp) -> Vec<Part> {
             ]
         }
     };
+    if returned_causes > 0 {
+        parts.push(text(", "));
+        parts.push(link(counted(returned_causes, "cause"), "letters".to_owned()));
+        parts.push(text(" came back"));
+    }
     if arrived > 0 {
         parts.push(text(format!(", {} more since the look at {taken_at}: ", grouped(arrived))));
         parts.push(link("look again".to_owned(), "letters".to_owned()));

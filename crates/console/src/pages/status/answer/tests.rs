@@ -129,13 +129,25 @@ fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
     let of = |dead_letters, reading| line(Facts { dead_letters: Some(dead_letters), reading, ..QUIET });
     let reading = |new_causes| {
         let [taken_at, last_look] = [17, 200].map(|minutes| now() - TimeDelta::minutes(minutes));
-        Some(Reading { taken_at, count: 2060, new_causes, last_look: Some(last_look), deleted_soon: None })
+        let last_look = Some(last_look);
+        Some(Reading { taken_at, count: 2060, new_causes, returned_causes: 0, last_look, deleted_soon: None })
+    };
+    let returned = |new_causes, returned_causes| {
+        reading(new_causes).map(|reading| Reading { returned_causes, ..reading })
     };
     assert_eq!(of(2060, None), "[2,060 dead letters](letters).");
     assert_eq!(of(1, reading(0)), "[1 dead letter](letters), no new cause at 14:05.");
     assert_eq!(
         of(2060, reading(3)),
         "[2,060 dead letters](letters), [3 causes new](letters?new=last-look) since 11:02."
+    );
+    assert_eq!(
+        of(2060, returned(3, 1)),
+        "[2,060 dead letters](letters), [3 causes new](letters?new=last-look) since 11:02, [1 cause](letters) came back."
+    );
+    assert_eq!(
+        of(2060, returned(0, 2)),
+        "[2,060 dead letters](letters), no new cause at 14:05, [2 causes](letters) came back."
     );
     assert_eq!(of(0, reading(3)), "All quiet.");
 }
@@ -144,7 +156,8 @@ fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
 fn dead_letters_that_arrived_after_the_look_are_counted_and_nothing_is_said_of_their_causes() {
     let of = |dead_letters, new_causes, last_look| {
         let taken_at = now() - TimeDelta::minutes(17);
-        let reading = Reading { taken_at, count: 15, new_causes, last_look, deleted_soon: None };
+        let reading =
+            Reading { taken_at, count: 15, new_causes, returned_causes: 0, last_look, deleted_soon: None };
         line(Facts { dead_letters: Some(dead_letters), reading: Some(reading), ..QUIET })
     };
     let earlier = Some(now() - TimeDelta::minutes(200));
@@ -175,6 +188,7 @@ fn what_sqs_deletes_soon_is_said_by_the_reading_or_else_by_cloudwatch() {
             taken_at: now(),
             count: 41,
             new_causes: 0,
+            returned_causes: 0,
             last_look: Some(now()),
             deleted_soon,
         };
@@ -207,6 +221,7 @@ fn alarms_are_counted_last() {
             taken_at: now(),
             count: 2060,
             new_causes: 3,
+            returned_causes: 0,
             last_look: None,
             deleted_soon: None,
         }),

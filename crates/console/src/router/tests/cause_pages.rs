@@ -1,0 +1,74 @@
+//! The pages of causes, and the marks that people set there.
+
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, KnownCauses};
+use redeliver_testing::dead_letters::{at, record};
+
+use super::*;
+use crate::dead_letters::reading::causes_file;
+use crate::dead_letters::snapshot::{CauseHistory, SnapshotBuilder};
+use crate::dead_letters::spool::Spool;
+
+const QUEUE: &str = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
+
+/// A look at a message of one cause, by somebody who knows another one from before; both fingerprints.
+fn seen(folder: &Path) -> (Snapshot, [String; 2]) {
+    let looked = |details: &str| {
+        let mut builder = SnapshotBuilder::new(Spool::new(folder).unwrap());
+        let mut message = record("NON_RETRYABLE_ERROR", details, 1);
+        message.sent_at = at(100);
+        builder.add(&DeadLetterRecord::new(message)).unwrap();
+        builder.into_snapshot(Coverage::default(), at(3000), None)
+    };
+    let [mut here, gone] = ["HTTP 422 no such currency", "KeyError: 'id'"].map(looked);
+    let mut known = KnownCauses::nothing(QUEUE);
+    known.remember(&here.groups, at(3000));
+    known.remember(&gone.groups, at(1000));
+    known.write(&folder.join(causes_file(QUEUE))).unwrap();
+    let fingerprints = [&here, &gone].map(|snapshot| snapshot.groups[0].fingerprint.clone());
+    here.causes = CauseHistory::new(known, Default::default(), None);
+    (here, fingerprints)
+}
+
+#[tokio::test]
+async fn a_cause_is_resolved_and_opened_again_on_its_page_also_without_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let (snapshot, fingerprints) = seen(folder.path());
+    let address = served_with(folder.path(), None, Some(snapshot)).await;
+    let shown =
+        async |fingerprint: &str| answered(address, "GET", &format!("/0/causes/{fingerprint}"), "").await.2;
+    let post = async |fingerprint: &str, form: &str| {
+        let path = format!("/0/causes/{fingerprint}/resolved");
+        let (status, headers, _) = answered(address, "POST", &path, form).await;
+        assert_eq!(status, "HTTP/1.1 303 See Other");
+        assert!(headers.contains(&format!("location: /path/0/causes/{fingerprint}\r\n")), "{headers}");
+    };
+    for (fingerprint, heading) in
+        fingerprints.iter().zip(["HTTP 422 no such currency", "NON_RETRYABLE_ERROR"])
+    {
+        let page = shown(fingerprint).await;
+        assert!(page.contains(&format!("<h1>{heading}</h1>")), "{page}");
+        assert!(page.contains("Mark as resolved") && !page.contains("Not resolved"), "{page}");
+        post(fingerprint, "by=%20orders:42%3Cb%3E").await;
+        let page = shown(fingerprint).await;
+        assert!(page.contains("<p class=\"done\">Resolved <time"), "{page}");
+        assert!(page.contains(" by <bdi>orders:42&lt;b&gt;</bdi>. It has not come back.</p>"), "{page}");
+        post(fingerprint, "remove=1").await;
+        assert!(!shown(fingerprint).await.contains("It has not come back"));
+    }
+    let [here, gone] = &fingerprints;
+    assert!(shown(gone).await.contains("No message of the last look has this cause"));
+    let resolved = redeliver_dead_letters::Resolved { at: at(99), by: None };
+    let file = folder.path().join(causes_file(QUEUE));
+    KnownCauses::write_resolved(&file, QUEUE, here, resolved).unwrap();
+    // Any mark reads the file again.
+    post(gone, "").await;
+    let page = shown(here).await;
+    assert!(page.contains("<strong class=\"new\">came back</strong> after it was resolved <time"), "{page}");
+    let newer = format!("/path/0/causes/{here}?since=1970-01-01T00%3A01%3A39.000Z");
+    assert!(page.contains(&newer), "{page}");
+    let (_, _, list) = answered(address, "GET", "/0/letters", "").await;
+    assert!(
+        list.contains(", <strong>1 came back</strong>. ") && list.contains("came back</strong><div"),
+        "{list}"
+    );
+}
