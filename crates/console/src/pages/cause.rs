@@ -1,9 +1,11 @@
 //! The page of a cause: what happened, since when, to whom, with two examples and the actions on all of its messages.
 
 use maud::{Markup, html};
+use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::groups::{Group, written};
 use redeliver_dead_letters::{CauseState, Resolved};
 use redeliver_operator::Failure;
+use redeliver_operator::audit::{CauseComparison, ComparedLetter, compare_cause};
 use redeliver_operator::dead_letter::{Showing, story};
 use redeliver_operator::markup::chart::columns_only;
 use redeliver_operator::markup::moment;
@@ -66,13 +68,16 @@ pub(crate) fn page(at: &AtDeployment, fingerprint: &str, selection: &Selection) 
     let letters = snapshot.select(&selection)?.letters;
     let path = at.cause_path(fingerprint);
     let life = snapshot.life(group);
+    let compared = compared(&snapshot, fingerprint);
     let body = html! {
         p class="remark" { code { (group.error_type) } " " code { (fingerprint) } }
         p { (in_words(&snapshot, group, &letters, &narrowed)) }
         (changed_since(at, &snapshot))
         (active_filters(&path, &narrowed))
         (standing(&snapshot, &life, &path))
+        @if let Some(compared) = &compared { (apart(compared)) }
         (actions(at, &selection, letters.len()))
+        @if let Some(compared) = &compared { (beside_others(compared)) }
         (marks(at, &life, &path))
         (trend(&letters))
         (facets(&path, &narrowed, &letters))
@@ -157,6 +162,54 @@ fn standing(snapshot: &Snapshot, life: &CauseLife, path: &str) -> Markup {
 
 fn end(Resolved { at, by }: &Resolved) -> Markup {
     html! { (moment(*at)) @if let Some(by) = by { " by " bdi { (by) } } }
+}
+
+/// Compares the cause with all others, if there are any.
+fn compared(snapshot: &Snapshot, fingerprint: &str) -> Option<CauseComparison> {
+    let letters = snapshot.letters.iter().map(|letter| ComparedLetter {
+        fingerprint: &letter.fingerprint,
+        sent_at: letter.sent_at,
+        tenant: letter.tenant.as_deref(),
+        function: letter.function.as_deref(),
+    });
+    compare_cause(fingerprint, letters).filter(|compared| compared.others > 0)
+}
+
+/// Says what sets the cause apart.
+fn apart(compared: &CauseComparison) -> Markup {
+    html! {
+        @if !compared.findings.is_empty() { p { "Unlike the others: " bdi { (compared.summary(minute)) } "." } }
+    }
+}
+
+/// Shows the counts of the cause beside those of all others.
+fn beside_others(compared: &CauseComparison) -> Markup {
+    let versions = [("first version", &compared.first_version), ("last version", &compared.last_version)];
+    let names = [("tenant", &compared.tenants), ("function", &compared.functions)];
+    let hours = compared.hours.into_iter().enumerate().filter(|(_, count)| *count > 0);
+    html! {
+        details class="note" {
+            summary { "Compared with all others" }
+            table class="plan" {
+                thead { tr { td {} th class="number" { "this cause" } th class="number" { "all others" } } }
+                tbody {
+                    tr { th scope="row" { "messages" } td class="number" { (grouped(compared.count)) } td class="number" { (grouped(compared.others)) } }
+                    @for (what, version) in versions { @if let Some(version) = version {
+                        tr { th scope="row" { (what) } td colspan="2" { bdi { (version) } } }
+                    } }
+                    @for (what, shares) in names { @for share in shares {
+                        tr { th scope="row" { (what) " " bdi { (share.name) } } td class="number" { (grouped(share.count)) } td class="number" { (grouped(share.others)) } }
+                    } }
+                    tr { th scope="row" { "hours, 0 to 23 UTC" } td colspan="2" { (columns_only("This cause by hour of the day", 6, compared.hours.len(), hours)) } }
+                }
+            }
+        }
+    }
+}
+
+/// A time in a sentence.
+fn minute(at: Timestamp) -> String {
+    at.format("%Y-%m-%d %H:%M").to_string()
 }
 
 /// The forms that mark a cause as known and as resolved.

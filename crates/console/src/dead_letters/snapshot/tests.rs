@@ -86,6 +86,7 @@ fn each_filter_leaves_out_what_it_should() {
         (by(|of| of.since = "1h".to_owned()), &["sqs-3"]),
         (by(|of| of.until = "1970-01-01T00:03:20".to_owned()), &["sqs-1"]),
         (by(|of| of.since = "1970-01-01T00:03".to_owned()), &["sqs-3", "sqs-2"]),
+        (by(|of| of.since = "1970-01-01T00:03Z".to_owned()), &["sqs-3", "sqs-2"]),
         (by(|of| of.filter = ".error_type == \"RETRY_ATTEMPT_EXCEEDED\"".to_owned()), &["sqs-2"]),
         (
             by(|of| {

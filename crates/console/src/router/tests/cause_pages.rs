@@ -72,3 +72,30 @@ async fn a_cause_is_resolved_and_opened_again_on_its_page_also_without_messages(
         "{list}"
     );
 }
+
+#[tokio::test]
+async fn a_cause_is_compared_with_all_others_whatever_is_selected() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut builder = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
+    let mut fingerprint = String::new();
+    for (number, tenant, hour) in [(1, "acme", 5), (2, "acme", 6), (3, "zeta", 0), (4, "acme", 6)] {
+        let details = if number < 3 { "KeyError: 'id'" } else { "HTTP 503 Service Unavailable" };
+        let mut message = record("NON_RETRYABLE_ERROR", details, number);
+        message.sent_at = at(hour * 3600);
+        message.message_group_id = Some(tenant.to_owned());
+        let record = DeadLetterRecord::new(message);
+        if number < 3 {
+            fingerprint.clone_from(&record.fingerprint);
+        }
+        builder.add(&record).unwrap();
+    }
+    let snapshot = builder.into_snapshot(Coverage::default(), at(86_400), None);
+    let address = served_with(folder.path(), None, Some(snapshot)).await;
+    for query in ["", "?since=1970-01-01T05:30Z"] {
+        let (_, _, page) = answered(address, "GET", &format!("/0/causes/{fingerprint}{query}"), "").await;
+        let apart = "Unlike the others: <bdi>only tenant acme; since 1970-01-01 05:00</bdi>.";
+        assert!(page.contains(apart), "{page}");
+        let both = "tenant <bdi>acme</bdi></th><td class=\"number\">2</td><td class=\"number\">1</td>";
+        assert!(page.contains(both), "{page}");
+    }
+}
