@@ -305,7 +305,7 @@ async fn show_plan(at: AtDeployment, InPath(Id { id }): InPath<Id>) -> Answer {
 }
 
 async fn plan_live(at: AtDeployment, InPath(Id { id }): InPath<Id>) -> Response {
-    live(move || at.runner.under_way(&id).map(|running| plans::running(&running)))
+    live(move || at.runner.under_way(&id).map(|running| plans::running(&running, SystemClock.now())))
 }
 
 async fn start_plan(

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use redeliver_aws::SystemClock;
+use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::redrive::{DiedAgain, JournalCounts};
@@ -10,7 +11,7 @@ use redeliver_operator::dead_letter_source::open_backups;
 use redeliver_operator::markup::moment;
 use redeliver_operator::redrive::from_elsewhere;
 use redeliver_operator::terminal::escape::escaped_lines;
-use redeliver_operator::terminal::units::{counted, grouped};
+use redeliver_operator::terminal::units::{about, counted, grouped};
 use serde::Deserialize;
 
 use crate::dead_letters::selection::Selection;
@@ -282,22 +283,24 @@ fn cancel(at: &AtDeployment, plan: &Plan) -> Markup {
 fn under_way(at: &AtDeployment, plan: &RunningPlan) -> Markup {
     let path = path(at, &plan.started.plan.id);
     html! {
-        div data-live={(path) "/live"} { (running(plan)) }
+        div data-live={(path) "/live"} { (running(plan, SystemClock.now())) }
         form method="post" action={(path) "/pause"} { button { "Pause" } }
         p class="remark" { "Requests under way are finished first. You can go on later, even from a new console." }
     }
 }
 
 /// Shows the progress of a plan.
-pub(crate) fn running(RunningPlan { started, progress: live }: &RunningPlan) -> Markup {
+pub(crate) fn running(RunningPlan { started, progress: live }: &RunningPlan, now: Timestamp) -> Markup {
     let total = started.plan.messages.len() as u64;
+    let remaining = live.remaining_seconds(total, now).filter(|seconds| *seconds > 0);
     let verb = started.plan.action.done();
     html! {
         p role="status" {
-            @if live.done == 0 { "Under way: reading the queue." } @else {
+            @if live.done == 0 { "Under way: reading the queue for " (counted(total, "message")) "." } @else {
                 (grouped(live.done)) " of " (counted(total, "message")) " " (verb) " in this run"
                 @if live.before > 0 { ", " (grouped(live.before)) " before it" }
-                @if live.came_back > 0 { ", " strong { (grouped(live.came_back)) " came back" } } "."
+                @if live.came_back > 0 { ", " strong { (grouped(live.came_back)) " came back" } }
+                @if let Some(seconds) = remaining { ", about " (about(seconds)) " left" } "."
             }
             @if let Some(waits) = &live.waits { " Now " (waits) "." }
             @if live.stopping { " Pausing…" }
@@ -358,7 +361,7 @@ fn mark_as_resolved(at: &AtDeployment, plan: &Plan) -> Markup {
     let cause = plan.selection.iter().find(|(name, _)| name == "group").map(|(_, fingerprint)| fingerprint);
     html! {
         @if let (Some(fingerprint), Action::SendBack { .. }) = (cause, &plan.action) {
-            p { "Is the cause fixed? " a href=(at.cause_path(fingerprint)) { "Mark it as resolved" } ": if it comes back, you are told." }
+            p { "Is the cause fixed? " a href=(at.cause_path(fingerprint)) { "Mark it as resolved" } " to see when it comes back." }
         }
     }
 }

@@ -16,6 +16,7 @@ use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::release_backups;
 use redeliver_operator::queues::DeadLetterQueue;
 use redeliver_operator::redrive::{Pace, describe_wait};
+use redeliver_operator::terminal::remaining::Remaining;
 
 use crate::background::thread;
 use crate::plans::plan::{self, Action, Plan, PlanFiles, StartedPlan};
@@ -78,7 +79,7 @@ pub(crate) struct RunningPlan {
 }
 
 /// The progress of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RunProgress {
     /// Messages sent back, or deleted, by this run.
     pub(crate) done: u64,
@@ -87,7 +88,35 @@ pub(crate) struct RunProgress {
     pub(crate) came_back: u64,
     /// The reason why the run waits.
     pub(crate) waits: Option<String>,
+    /// Set while it works.
+    remaining: Option<Remaining>,
     pub(crate) stopping: bool,
+}
+
+impl RunProgress {
+    fn note(&mut self, progress: Progress, now: Timestamp) {
+        self.waits = describe_wait(progress);
+        match progress {
+            Progress::Sent(sent) => {
+                self.done = sent;
+                self.remaining.get_or_insert_with(|| {
+                    let mut remaining = Remaining::new(now);
+                    remaining.restart(sent, now);
+                    remaining
+                });
+            }
+            Progress::CameBack(count) => self.came_back = count,
+            Progress::Read { .. } => {}
+            // Waiting is not work.
+            Progress::Watching(_) | Progress::Waiting(_) => self.remaining = None,
+        }
+    }
+
+    /// The seconds that the rest of the plan's messages takes, if enough was done to estimate it.
+    pub(crate) fn remaining_seconds(&self, total: u64, now: Timestamp) -> Option<i64> {
+        let mut remaining = self.remaining?;
+        remaining.seconds(self.done, total.saturating_sub(self.before), now)
+    }
 }
 
 /// A plan and its state.
@@ -272,12 +301,7 @@ impl PlanRunner {
     fn note(&self, progress: Progress) {
         let mut state = self.state();
         let Some(live) = state.running.as_mut().map(|running| &mut running.plan.progress) else { return };
-        live.waits = describe_wait(progress);
-        match progress {
-            Progress::Sent(sent) => live.done = sent,
-            Progress::CameBack(count) => live.came_back = count,
-            Progress::Read { .. } | Progress::Watching(_) | Progress::Waiting(_) => {}
-        }
+        live.note(progress, SystemClock.now());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -390,3 +390,17 @@ fn a_restore_of_a_backup_that_another_redrive_has_begun_is_cancelled_and_the_jou
     assert!(runner.find(FROM, &restore.id).is_none(), "the plan is gone");
     assert_eq!(std::fs::read(&journal).unwrap(), begun, "it says what the other redrive has sent");
 }
+
+#[test]
+fn a_run_has_a_remaining_time_while_it_works_and_none_while_it_waits() {
+    let at = redeliver_testing::dead_letters::at;
+    let mut live = RunProgress { before: 100, ..RunProgress::default() };
+    live.note(Progress::Sent(50), at(0));
+    live.note(Progress::Sent(60), at(10));
+    assert_eq!(live.remaining_seconds(1000, at(10)), Some(840), "1 a second");
+    live.note(Progress::Watching(Duration::from_secs(60)), at(10));
+    assert_eq!(live.remaining_seconds(1000, at(70)), None);
+    live.note(Progress::Sent(70), at(100));
+    live.note(Progress::Sent(170), at(110));
+    assert_eq!(live.remaining_seconds(1000, at(110)), Some(73), "10 a second: the wait is not counted");
+}
