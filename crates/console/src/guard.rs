@@ -57,6 +57,8 @@ pub(crate) enum Admission {
     Admitted,
     /// The address has the token of the link: move it to the cookie.
     Enters,
+    /// The same, in a page that leads to the link. Browsers send the new cookie only once a page of this site asks.
+    EntersFromPage,
     Refused(Refusal),
 }
 
@@ -131,10 +133,17 @@ impl Guard {
             return Admission::Refused(Refusal::Host);
         }
         // All current browsers send it; other programs do not.
-        if headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none") {
+        let is_from_elsewhere =
+            headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none");
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        let has_token = || uri.query().and_then(token_of).is_some_and(|guess| self.token.is(guess));
+        // Before the cookie, since the link may be opened again; and from any page, since none but the person's has it.
+        if reads && uri.path().starts_with(&self.base()) && has_token() {
+            return if is_from_elsewhere { Admission::EntersFromPage } else { Admission::Enters };
+        }
+        if is_from_elsewhere {
             return Admission::Refused(Refusal::Site);
         }
-        let reads = matches!(*method, Method::GET | Method::HEAD);
         // Every browser sends it with a form.
         if !reads && text(header::ORIGIN) != Some(self.origin().as_str()) {
             return Admission::Refused(Refusal::Origin);
@@ -145,10 +154,6 @@ impl Guard {
         }
         if !uri.path().starts_with(&self.base()) {
             return Admission::Refused(Refusal::Token);
-        }
-        // Checked before the cookie, since the link may be opened again.
-        if reads && uri.query().and_then(token_of).is_some_and(|guess| self.token.is(guess)) {
-            return Admission::Enters;
         }
         if !self.has_cookie(headers) {
             return Admission::Refused(Refusal::Token);
@@ -276,6 +281,19 @@ mod tests {
             assert_eq!(admitted(&guard, &Method::GET, &[COOKIE, site], None), admission, "{site:?}");
             assert_eq!(admitted(&guard, &Method::POST, &[COOKIE, ORIGIN, site], None), admission, "{site:?}");
         }
+    }
+
+    /// The file that opens the browser has the link, and browsers take it for another site.
+    #[test]
+    fn a_page_with_the_token_leads_in_and_one_that_guesses_it_does_not() {
+        let guard = guard(false);
+        let from = |method: &Method, token| {
+            admitted(&guard, method, &[ORIGIN, ("sec-fetch-site", "cross-site")], Some(token))
+        };
+        assert_eq!(from(&Method::GET, "token=secret"), Admission::EntersFromPage);
+        let refused = Admission::Refused(Refusal::Site);
+        assert_eq!(from(&Method::GET, "token=guess"), refused);
+        assert_eq!(from(&Method::POST, "token=secret"), refused);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! that person's credentials.
 
 mod background;
+mod browser;
 mod dead_letters;
 mod deployment;
 mod error;
@@ -50,7 +51,7 @@ use site::Site;
 
 /// Open a local web page to operate a deployment: see what flows and what died, send back, edit, delete, pause
 ///
-/// It listens on 127.0.0.1 only and prints a link with a token. It calls AWS with your credentials, and nothing else but
+/// It listens on 127.0.0.1 only, prints a link with a token, and opens it in your browser if there is one. It calls AWS with your credentials, and nothing else but
 /// the addresses of --metrics.
 /// Ctrl-C ends it and stops a redrive at a point from which it can continue.
 #[derive(Debug, Args)]
@@ -111,6 +112,10 @@ pub struct Arguments {
     /// The port to listen on; 0 takes any free port [default: the first free one from 8722 to 8741]
     #[arg(long, value_name = "N", value_parser = number(0..=65_535_u16))]
     port: Option<u16>,
+    /// Do not open the link in a browser. By default it is opened in a desktop session with a terminal: not over SSH, and
+    /// not in CI
+    #[arg(long)]
+    no_open: bool,
     /// The folder for plans, journals and backups
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
@@ -162,7 +167,9 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         _ = signals.next() => return Err(Interrupted("anything was opened").into()),
     };
     Output::default().write(&format!("{link}\n"))?;
-    stderr::remark("open this link; Ctrl-C ends the console");
+    let leads_to_link = if arguments.no_open { None } else { browser::open(&link, &arguments.folder) };
+    let is_opened = if leads_to_link.is_some() { "opened in your browser" } else { "open this link" };
+    stderr::remark(format_args!("{is_opened}; Ctrl-C ends the console"));
     // Polled to the very end, so that no answer is cut off.
     let mut serving = pin!(http_server::serve(listener, router::router(Arc::clone(&site))));
     let signal = tokio::select! {
@@ -324,7 +331,7 @@ mod tests {
     #[test]
     fn a_module_imports_only_from_floors_below() {
         let floors = [
-            "background url guard layout server_sent_events",
+            "background browser url guard layout server_sent_events",
             "error session status_poll",
             "request dead_letters::selection dead_letters::spool dead_letters::text_search",
             "dead_letters::snapshot",

@@ -11,7 +11,7 @@ use axum::routing::{get, post};
 use maud::html;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
-use redeliver_operator::markup::safe;
+use redeliver_operator::markup::{document, safe};
 use serde::Serialize;
 
 use crate::dead_letters::reading::Mark;
@@ -84,6 +84,14 @@ async fn guarded(State(site): Shared, request: Request, next: Next) -> Response 
         Admission::Enters => {
             let cookie = [(header::SET_COOKIE, site.guard.cookie())];
             (cookie, Redirect::to(&site.guard.base())).into_response()
+        }
+        Admission::EntersFromPage => {
+            let base = site.guard.base();
+            let headers =
+                [(header::SET_COOKIE, site.guard.cookie()), (header::REFRESH, format!("0; url={base}"))];
+            let body = html! { p { a href=(base) { "Go on to the console" } } };
+            let head = html! { link rel="icon" href="data:,"; };
+            (headers, Html(document("redeliver console", &head, &body))).into_response()
         }
         Admission::Refused(refusal) => {
             let body = html! { p class="warning" role="alert" { (refusal.words()) } };

@@ -1,6 +1,6 @@
 //! This process and its children.
 
-pub use system::{Group, leave_no_core_file, refuse_debuggers};
+pub use system::{Group, keep_from_interrupts, leave_no_core_file, refuse_debuggers};
 
 #[cfg(unix)]
 mod system {
@@ -20,6 +20,11 @@ mod system {
         #[cfg(target_os = "linux")]
         let _best_effort =
             rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    }
+
+    /// Keeps a command that is about to start from the terminal's Ctrl-C.
+    pub fn keep_from_interrupts(command: &mut Command) {
+        command.process_group(0);
     }
 
     /// The variable whose value marks what a group has started: children inherit it, also in sessions of their own.
@@ -190,6 +195,7 @@ mod marked {
 #[cfg(windows)]
 mod system {
     use std::io;
+    use std::os::windows::process::CommandExt as _;
     use std::process::Command;
 
     /// Does nothing: there is none unless an administrator wants it.
@@ -197,6 +203,12 @@ mod system {
 
     /// Does nothing.
     pub fn refuse_debuggers() {}
+
+    /// Keeps a command that is about to start from the terminal's Ctrl-C.
+    pub fn keep_from_interrupts(command: &mut Command) {
+        const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
+        command.creation_flags(CREATE_NEW_PROCESS_GROUP);
+    }
 
     /// A process and all that it has started: only a job object could end these together, so there is none.
     #[derive(Debug)]

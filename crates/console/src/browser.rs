@@ -1,0 +1,102 @@
+//! Opens the link in the person's own browser.
+//!
+//! The link has the token, and every user of a machine can read the arguments of its processes. So the browser gets the
+//! path of a private file, whose page leads to the link.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use maud::html;
+use redeliver_dead_letters::files::keep_private;
+use redeliver_operator::markup;
+use redeliver_platform::process::keep_from_interrupts;
+use tempfile::NamedTempFile;
+
+/// Variables of sessions whose browser, if there is one, is not this machine's, or not a person's.
+const ELSEWHERE: [&str; 4] = ["CI", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY"];
+const DISPLAYS: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
+
+/// Opens the link in a browser, if the person has one here. Returns the file that leads to it, which must stay until the
+/// console ends.
+#[expect(clippy::disallowed_methods, reason = "they describe the person's session; none is a setting")]
+pub(crate) fn open(link: &str, folder: &Path) -> Option<NamedTempFile> {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let (program, options) = opener(std::env::consts::OS, is_terminal, is_set)?;
+    let page = page(link, folder).ok()?;
+    let mut command = Command::new(program);
+    command.args(options).arg(page.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // It may become the browser itself, which the Ctrl-C that ends the console must not close.
+    keep_from_interrupts(&mut command);
+    // Without the program, the printed link is there.
+    command.spawn().ok().map(|_| page)
+}
+
+/// The program that opens a page in the browser, and its first arguments; `None` without a browser in the session.
+fn opener(
+    system: &str,
+    is_terminal: bool,
+    is_set: impl Fn(&str) -> bool,
+) -> Option<(&'static str, &'static [&'static str])> {
+    if !is_terminal || ELSEWHERE.iter().any(|name| is_set(name)) {
+        return None;
+    }
+    match system {
+        "macos" => Some(("open", &[])),
+        // Its first argument in quotes is a window's title.
+        "windows" => Some(("cmd", &["/C", "start", ""])),
+        _ => DISPLAYS.iter().any(|name| is_set(name)).then_some(("xdg-open", &[])),
+    }
+}
+
+/// Writes the page that leads to the link. Only its owner can read it.
+fn page(link: &str, folder: &Path) -> io::Result<NamedTempFile> {
+    let mut file =
+        tempfile::Builder::new().prefix("redeliver-console-").suffix(".html").tempfile_in(folder)?;
+    keep_private(file.as_file())?;
+    let head = html! { meta http-equiv="refresh" content={"0; url=" (link)}; };
+    let body = html! { main { h1 { "redeliver console" } p { a href=(link) { "Go on to the console" } } } };
+    file.write_all(markup::document("redeliver console", &head, &body).as_bytes())?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_is_opened_in_a_desktop_session_with_a_terminal_alone() {
+        let program = |system, is_terminal, set: &[&str]| {
+            opener(system, is_terminal, |name| set.contains(&name)).map(|(program, _)| program)
+        };
+        assert_eq!(program("linux", true, &["DISPLAY"]), Some("xdg-open"));
+        assert_eq!(program("linux", true, &["WAYLAND_DISPLAY"]), Some("xdg-open"));
+        assert_eq!(program("linux", true, &[]), None);
+        assert_eq!(program("macos", true, &[]), Some("open"));
+        assert_eq!(program("windows", true, &[]), Some("cmd"));
+        for system in ["linux", "macos", "windows"] {
+            assert_eq!(program(system, false, &["DISPLAY"]), None, "{system}");
+            for elsewhere in ELSEWHERE {
+                assert_eq!(program(system, true, &["DISPLAY", elsewhere]), None, "{system} {elsewhere}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_that_leads_to_the_link_is_private_and_gone_with_the_console() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = page("http://127.0.0.1:1/path/?token=secret", folder.path()).unwrap();
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        let leads = "<meta http-equiv=\"refresh\" content=\"0; url=http://127.0.0.1:1/path/?token=secret\">";
+        assert!(text.contains(leads), "{text}");
+        #[cfg(unix)]
+        {
+            let permissions = file.as_file().metadata().unwrap().permissions();
+            assert_eq!(std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777, 0o600);
+        }
+        drop(file);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
