@@ -72,7 +72,7 @@ pub fn details(record: &DeadLetterRecord, showing: &Showing, body_bytes_max: usi
             (attributes(record, reveal))
             details class="body" open[is_open] {
                 summary { "Body " span { (counted(message.body.len() as u64, "byte")) @if !reveal { ", values masked" } } }
-                pre tabindex="0" role="region" aria-label="Body" { (body.text) @if body.is_cut { "\n… (the rest is not on this page)" } }
+                pre tabindex="0" role="group" aria-label="Body" { (body.text) @if body.is_cut { "\n… (the rest is not on this page)" } }
             }
         }
     }
@@ -131,7 +131,7 @@ fn in_words(timeline: &Timeline) -> Markup {
         Some((event, after))
     });
     html! {
-        div class="scroll" tabindex="0" role="region" aria-label="What happened" { table class="events" {
+        div class="scroll" tabindex="0" role="group" aria-label="What happened" { table class="events" {
             @for (event, after) in known {
                 tr {
                     td { (event.kind.words()) }
@@ -160,7 +160,7 @@ fn log_lines(record: &DeadLetterRecord) -> Markup {
         @if let Some(command) = &logs.command {
             details class="body" {
                 summary { "Log lines on the command line" }
-                pre tabindex="0" role="region" aria-label="The command for the log lines" { (command) }
+                pre tabindex="0" role="group" aria-label="The command for the log lines" { (command) }
             }
         }
     }
@@ -172,7 +172,7 @@ fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
     let mut shown = attributes.filter(|(name, _)| !record.is_ours(name)).peekable();
     html! {
         @if shown.peek().is_some() {
-            div class="scroll" tabindex="0" role="region" aria-label="Attributes" { table class="attributes" {
+            div class="scroll" tabindex="0" role="group" aria-label="Attributes" { table class="attributes" {
                 @for (name, attribute) in shown {
                     @let value = if reveal || record.is_open(name) { shortened(&plain(&attribute.value), TEXT_MAX) } else { "<masked>".to_owned() };
                     tr {
