@@ -15,7 +15,7 @@ mkdirSync(given.pictures, { recursive: true });
 /** What must never happen on any page. */
 const alarms = [];
 
-const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, plansTheFirstCause, notesACause, readsHostileTexts, editsOne, editsAll, sendsBack, startsSlowly, goesOn, noticesItsDeath, deletes, restores, onlyReads, visitsAnotherPort };
+const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, plansTheFirstCause, notesACause, resolvesACause, seesThatItCameBack, entersByAFile, readsHostileTexts, editsOne, editsAll, sendsBack, startsSlowly, goesOn, noticesItsDeath, deletes, restores, onlyReads, visitsAnotherPort };
 
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
@@ -127,6 +127,8 @@ async function looksAround() {
         await isNarrowEnough(page, `${name} ${colorScheme} ${device}`);
         await picture(page, `${name}-${colorScheme}-${device}`);
       }
+      await page.locator('details').evaluateAll((all) => all.forEach((one) => (one.open = true)));
+      await isAccessible(page, `${name} ${colorScheme}, unfolded`);
     }
     await page.context().close();
   }
@@ -207,6 +209,66 @@ async function notesACause() {
   const other = await open();
   await other.goto(`${base}/0/letters`);
   return { last: await other.locator('#causes tbody tr').last().innerText() };
+}
+
+/** Marks a cause as resolved, with the keyboard alone. */
+async function resolvesACause() {
+  const page = await open();
+  await page.goto(`${base}/0/letters`);
+  await page.locator('#causes').waitFor();
+  await page.locator('#causes a').first().click();
+  const cause = await page.getByRole('heading', { level: 1 }).textContent();
+  const summary = page.locator('summary', { hasText: 'Mark as resolved' });
+  for (let tabs = 0; !(await summary.evaluate((one) => one === document.activeElement)); tabs++) {
+    if (tabs > 80) throw new Error('it cannot be reached by Tab');
+    await page.keyboard.press('Tab');
+  }
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Tab');
+  await page.keyboard.type(given.by);
+  await page.keyboard.press('Enter');
+  const resolved = page.locator('p.done', { hasText: /^Resolved/ });
+  await resolved.waitFor();
+  await isAccessible(page, 'resolved');
+  const said = await resolved.innerText();
+  await page.goto(`${base}/0/letters`);
+  return { cause, said, last: await page.locator('#causes tbody tr').last().innerText() };
+}
+
+/** A resolved cause has newer messages: it is the first of the list, and is marked as known again. */
+async function seesThatItCameBack() {
+  const page = await open();
+  await page.goto(`${base}/0/letters`);
+  await page.getByRole('button', { name: 'Look again' }).click();
+  const row = page.locator('#causes tbody tr', { hasText: 'came back' }).first();
+  await row.waitFor();
+  await isAccessible(page, 'came back');
+  await picture(page, 'came-back');
+  const first = await page.locator('#causes tbody tr').first().innerText();
+  await page.goto(`${base}/0/`);
+  await page.locator('.answer', { hasText: '1 cause came back' }).waitFor();
+  await page.goto(`${base}/0/letters`);
+  await row.locator('a').click();
+  await isAccessible(page, 'cause that came back');
+  await picture(page, 'cause-came-back');
+  await page.getByRole('link', { name: 'Only the newer messages' }).click();
+  await page.getByRole('list', { name: 'Filters' }).waitFor();
+  const newer = await page.locator('main p').nth(1).innerText();
+  await page.getByText('Mark as known').first().click();
+  await page.getByRole('button', { name: 'Mark as known' }).click();
+  await page.getByText(/^Known since/).waitFor();
+  return { first, newer, marks: await page.locator('strong.new').allTextContents() };
+}
+
+/** The browser is opened with a file that leads to the link. */
+async function entersByAFile() {
+  const page = await (await browser.newContext()).newPage();
+  watch(page);
+  alarms.length = 0;
+  await page.goto(`file://${given.file}`);
+  await page.getByRole('heading', { level: 1, name: 'Now' }).waitFor();
+  alarms.splice(0, alarms.length, ...alarms.filter((alarm) => !alarm.startsWith('a request elsewhere: file:')));
+  return { address: page.url().slice(base.length) };
 }
 
 /** Every kind of message, masked and revealed. */
@@ -329,7 +391,7 @@ async function startsSlowly() {
   await page.getByLabel(/^Messages a second/).fill(String(given.rate));
   await page.getByLabel(/^Watch the first 50/).fill('0');
   await page.getByRole('button', { name: /^Send back/ }).click();
-  await page.getByText(/sent back in this run/).waitFor();
+  await page.getByText(/ of 250 messages sent back in this run, about .* left\./).waitFor();
   await isAccessible(page, 'running');
   await picture(page, 'running');
   return { plan: page.url().slice(base.length) };

@@ -9,6 +9,7 @@ use redeliver_tests::settings::{PATIENCE, free_address, root, target_dir, tested
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -194,6 +195,32 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
     assert_eq!(console.files("redeliver-plan-").len(), 3, "nothing half written is left");
 }
 
+#[tokio::test]
+async fn a_cause_that_was_resolved_comes_back_with_a_newer_message() {
+    let topology = topology().await;
+    fill(&topology, &[1, 2, 6]).await;
+    let folder = folder();
+    let causes = folder.join("causes.jsonl");
+    let more = ["--known-causes", causes.to_str().unwrap()];
+    let console = Console::start(&topology, &folder, &more).await;
+    let resolved = console.done("resolvesACause", json!({"by": "orders:42"})).await;
+    let said = resolved["said"].as_str().unwrap();
+    assert!(said.ends_with(" by orders:42. It has not come back."), "{resolved}");
+    let last = resolved["last"].as_str().unwrap();
+    assert!(
+        last.contains("RETRY_ATTEMPT_EXCEEDED resolved ") && last.contains(" by orders:42"),
+        "{resolved}"
+    );
+
+    fill(&topology, &[3]).await;
+    let back = console.done("seesThatItCameBack", json!({})).await;
+    assert!(back["first"].as_str().unwrap().contains("came back\nRETRY_ATTEMPT_EXCEEDED"), "{back}");
+    assert!(back["newer"].as_str().unwrap().starts_with("1 message of 3, sent here "), "{back}");
+    assert_eq!(back["marks"], json!([]), "it is known again");
+    let file = std::fs::read_to_string(&causes).unwrap();
+    assert!(file.contains("\"note\":{") && !file.contains("resolved"), "{file}");
+}
+
 /// A tab stays open while the program dies and is started again.
 #[tokio::test]
 async fn an_open_page_notices_that_its_console_has_died_keeps_what_was_typed_and_finds_the_next_one() {
@@ -233,6 +260,51 @@ async fn an_open_page_notices_that_its_console_has_died_keeps_what_was_typed_and
             "isElsewhere": true,
         })
     );
+}
+
+/// Runs a program on a terminal of its own, which it prints as it is.
+const ON_A_TERMINAL: &str =
+    "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+
+/// Every user of the machine sees the arguments of a process, so the link is in a private file.
+#[tokio::test]
+async fn the_browser_that_the_console_opens_gets_in_and_its_arguments_have_no_token() {
+    let topology = topology().await;
+    let folder = folder();
+    let opener = "#!/bin/sh\ncp \"$1\" \"$(dirname \"$0\")/opened.html\"\nprintf %s \"$*\" > \"$(dirname \"$0\")/arguments\"\n";
+    let program = folder.join("xdg-open");
+    std::fs::write(&program, opener).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).unwrap();
+    let path = format!("{}:/usr/bin:/bin", folder.display());
+    let queues = ["--queue", &topology.final_dlq.url, "--to", &topology.source.url, "--port", "0"];
+    let open = async |more: &[&str]| {
+        let inner = Console::command(&EMULATOR.endpoint_url(), &folder, &[&queues[..], more].concat());
+        let mut command = Command::new(venv_file("bin/python"));
+        command.args(["-c", ON_A_TERMINAL]).arg(inner.as_std().get_program()).args(inner.as_std().get_args());
+        command.env_clear().envs([("PATH", path.as_str()), ("DISPLAY", ":0")]);
+        command.env("XDG_RUNTIME_DIR", &folder);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut process = command.spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let link = lines.next_line().await.unwrap().unwrap().trim_end().to_owned();
+        let said = lines.next_line().await.unwrap().unwrap();
+        (Console { process, link, folder: folder.clone() }, said)
+    };
+    let (console, said) = open(&["--no-open"]).await;
+    assert!(said.contains("open this link; Ctrl-C ends the console"), "{said}");
+    drop(console);
+    let (console, said) = open(&[]).await;
+    assert!(said.contains("opened in your browser; Ctrl-C ends the console"), "{said}");
+    let arguments = folder.join("arguments");
+    while !arguments.exists() {
+        sleep(Duration::from_millis(20)).await;
+    }
+    let entered = console.done("entersByAFile", json!({"file": folder.join("opened.html")})).await;
+    assert_eq!(entered, json!({"address": "/0/"}));
+    let arguments = std::fs::read_to_string(arguments).unwrap();
+    let name = arguments.strip_prefix(folder.to_str().unwrap()).unwrap();
+    assert!(name.starts_with("/redeliver-console-") && name.ends_with(".html"), "{arguments}");
 }
 
 #[tokio::test]
