@@ -17,6 +17,21 @@ pub fn folder(name: &str) -> TempDir {
     folder.expect("the temporary folder is writable")
 }
 
+/// Copies a file, or a folder with all that is in it.
+///
+/// # Panics
+/// If one of the files cannot be read or written.
+pub fn copy(from: &Path, to: &Path) {
+    if !from.is_dir() {
+        fs::copy(from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+        return;
+    }
+    fs::create_dir_all(to).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
+    for entry in fs::read_dir(from).expect("it is a folder").flatten() {
+        copy(&entry.path(), &to.join(entry.file_name()));
+    }
+}
+
 /// Where the files are.
 #[must_use]
 pub fn release() -> PathBuf {

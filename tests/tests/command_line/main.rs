@@ -7,6 +7,7 @@ mod dead_letter_files;
 mod interrupt;
 mod ministack;
 mod own_function;
+mod pages;
 mod simulate;
 mod strategies;
 mod terminal;

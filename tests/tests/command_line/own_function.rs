@@ -5,9 +5,11 @@ use serde_json::json;
 
 use super::*;
 
+mod gallery;
 mod go;
 mod java;
 mod recipes;
+mod webhook;
 
 /// It does what the order says.
 const APP: &[u8] = br#"

@@ -8,16 +8,7 @@ use redeliver_tests::settings::venv_file;
 
 use super::*;
 
-/// One succeeds; the others fail for three reasons.
-const ORDERS: &str = r#"{"id": "A-1", "card": "valid", "cents": [100], "funds": 500}
-{"id": "A-2", "card": "declined", "cents": [100], "funds": 500}
-{"id": "A-3", "card": "valid", "cents": null, "funds": 500}
-{"id": "A-4", "card": "valid", "cents": [400, 200], "funds": 500}
-"#;
-
 const FOLDER: &str = "examples/recipes";
-
-const POLICY: &str = r#"{"non_retryable": ["*CardDeclined*"], "max_attempts": 2}"#;
 
 /// The error type of a dead letter, its retries, and the type and message of its cause.
 type Reason = (String, u64, String, String);
@@ -45,12 +36,11 @@ impl Recipes {
         }
         std::os::unix::fs::symlink(runtimes().join("node_modules"), path.join("node_modules"))
             .expect("the folder is writable");
-        fs::write(path.join("orders.jsonl"), ORDERS).expect("the folder is writable");
-        fs::write(path.join("policy.json"), POLICY).expect("the folder is writable");
         Self { _folder: folder, path }
     }
 
-    /// The dead letters of a run of the whole loop, by type.
+    /// The dead letters of a run of the whole loop, by type: of four orders one succeeds, and the others fail for three
+    /// reasons.
     fn dead_letters(&self, runtime: &str, handler: &str, handler_event: &str) -> Vec<Reason> {
         let exec = format!("{runtime} {handler}");
         let dead = Scratch::absent("dead.jsonl");
@@ -79,7 +69,8 @@ impl Recipes {
     /// The ids that a handler names when Lambda calls it with all orders, without redeliver.
     fn named_without_redeliver(&self, mut call: Command) -> Vec<String> {
         let record = |(n, body): (usize, &str)| json!({ "messageId": format!("id-{}", n + 1), "body": body });
-        let event = json!({ "Records": ORDERS.lines().enumerate().map(record).collect::<Vec<_>>() });
+        let orders = fs::read_to_string(self.path.join("orders.jsonl")).expect("it is copied");
+        let event = json!({ "Records": orders.lines().enumerate().map(record).collect::<Vec<_>>() });
         let output =
             call.arg(event.to_string()).current_dir(&self.path).output().expect("the runtime starts");
         let answer: Value = serde_json::from_slice(&output.stdout)

@@ -7,7 +7,7 @@ use std::path::Path;
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
 use redeliver_tests::runtimes::runtimes;
 use redeliver_tests::settings::{root, venv_file};
-use redeliver_tests::strangers::folder;
+use redeliver_tests::strangers::{copy, folder};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -152,18 +152,6 @@ fn package(name: &str) -> tempfile::TempDir {
         copy(&runtimes().join(modules), &package.path().join(modules));
     }
     package
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().flatten() {
-        let (path, to) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy(&path, &to);
-        } else {
-            fs::copy(&path, &to).unwrap();
-        }
-    }
 }
 
 async fn first_night(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {

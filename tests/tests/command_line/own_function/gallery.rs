@@ -1,0 +1,112 @@
+//! examples/README.md: the commands of each section run as written, and print what the page shows.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use redeliver_tests::runtimes::runtimes;
+use redeliver_tests::settings::{existing, target_dir};
+use redeliver_tests::strangers::{code_blocks, copy, folder};
+
+use super::*;
+use crate::pages::run_commands;
+
+const FOLDER: &str = "examples";
+
+/// Where the page's commands install the packages.
+const PACKAGES: [&str; 2] = [".venv", "node_modules"];
+
+/// Sections that need the command line alone.
+const PLAIN: [&str; 2] = ["Handler in Rust", "Messages of SNS and S3"];
+const PYTHON: [&str; 3] = ["Python", "Ordered queue", "Signed calls"];
+const NODE: &str = "Node.js";
+
+/// Compiles for minutes, and the tests' build has made the same program.
+const CARGO: &str = "cargo run --quiet --example custom_handler --";
+
+fn page() -> String {
+    fs::read_to_string(root().join(FOLDER).join("README.md")).expect("the page is there")
+}
+
+/// The introduction and the sections, each with its title in the first line.
+fn sections(page: &str) -> (&str, Vec<(&str, &str)>) {
+    let mut parts = page.split("\n## ");
+    let introduction = parts.next().expect("a split has a first part");
+    (introduction, parts.map(|section| section.split_once('\n').expect("a section has text")).collect())
+}
+
+fn handler() -> String {
+    existing(target_dir().join("debug/examples/custom_handler")).display().to_string()
+}
+
+/// Runs a section in a copy of the examples.
+fn run_section(title: &str, packages: &[(&str, PathBuf)]) {
+    let page = page();
+    let (_, sections) = sections(&page);
+    let (_, section) = sections.into_iter().find(|(its_title, _)| *its_title == title).expect("it is there");
+    let folder = folder("gallery");
+    for entry in fs::read_dir(root().join(FOLDER)).expect("the examples are there").flatten() {
+        if !PACKAGES.iter().any(|name| entry.file_name() == *name) {
+            copy(&entry.path(), &folder.path().join(entry.file_name()));
+        }
+    }
+    for (name, installed) in packages {
+        std::os::unix::fs::symlink(installed, folder.path().join(name)).expect("the folder is writable");
+    }
+    let section =
+        if section.contains(CARGO) { section.replace(CARGO, &handler()) } else { section.to_owned() };
+    let (run, compared) = run_commands(&section, folder.path());
+    assert!(run > 0 && run == compared, "{title}: {run} commands, and {compared} outputs");
+}
+
+#[test]
+fn each_example_that_needs_the_command_line_alone_prints_what_the_page_shows() {
+    for title in PLAIN {
+        run_section(title, &[]);
+    }
+}
+
+#[test]
+#[ignore = "needs Python: cargo xtask test"]
+fn each_example_in_python_prints_what_the_page_shows() {
+    let venv = venv_file("bin").parent().expect("a folder in it").to_owned();
+    for title in PYTHON {
+        run_section(title, &[(".venv", venv.clone())]);
+    }
+}
+
+mod node {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs Node.js: cargo xtask test"]
+    fn each_example_prints_what_the_page_shows() {
+        run_section(NODE, &[("node_modules", runtimes().join("node_modules"))]);
+    }
+}
+
+#[test]
+fn each_section_of_the_page_is_run() {
+    let page = page();
+    let (introduction, sections) = sections(&page);
+    let titles: BTreeSet<_> = sections.into_iter().map(|(title, _)| title).collect();
+    assert_eq!(titles, [&PLAIN[..], &PYTHON, &[NODE]].concat().into_iter().collect());
+    assert!(page.contains(CARGO));
+    // The packages, which `cargo xtask test` installs from its own lists.
+    assert_eq!(code_blocks(introduction).map(|(language, _)| language).collect::<Vec<_>>(), ["sh"]);
+}
+
+#[test]
+fn each_file_of_the_examples_is_in_the_index() {
+    let page = page();
+    let output =
+        Command::new("git").args(["ls-files", FOLDER]).current_dir(root()).output().expect("git runs");
+    let files = String::from_utf8(output.stdout).expect("UTF-8");
+    let files: Vec<_> = files.lines().filter_map(|file| file.strip_prefix("examples/")).collect();
+    assert!(files.len() > 20, "{files:?}");
+    for file in files {
+        assert!(
+            file == "README.md" || page.contains(&format!("]({file})")),
+            "{FOLDER}/README.md has no {file}"
+        );
+    }
+}

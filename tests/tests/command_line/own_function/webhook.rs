@@ -1,0 +1,132 @@
+//! examples/webhook/receiver.py: a target that verifies signatures, called by the HTTP target that makes them.
+
+use std::io::{BufRead as _, BufReader, Lines};
+use std::process::{Child, ChildStdout};
+use std::time::Duration;
+
+use redeliver_aws::targets::{
+    Endpoint, EndpointSettings, EndpointSource, HttpTarget, TargetAddress, UrlSetting,
+};
+use redeliver_core::handler::{ErrorType, Form, Handler as _, Message};
+
+use super::*;
+
+const OLD: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+const NEW: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000001";
+const FOLDER: &str = "examples/webhook";
+
+/// The example at work; ended when it is dropped.
+struct Receiver {
+    child: Child,
+    url: String,
+    printed: Lines<BufReader<ChildStdout>>,
+}
+
+impl Receiver {
+    /// Starts it with these secrets and a clock that is so many seconds ahead.
+    fn start(secrets: &str, seconds_ahead: i32) -> Self {
+        let program = format!(
+            "import receiver, time\nnow = time.time\ntime.time = lambda: now() + {seconds_ahead}\nreceiver.main()"
+        );
+        let mut child = Command::new(venv_file("bin/python"))
+            .args(["-B", "-c", &program])
+            .current_dir(root().join(FOLDER))
+            .env("SIGNING_SECRETS", secrets)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Python starts");
+        let mut printed = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let url = printed.next().expect("it prints its URL").expect("UTF-8");
+        Self { child, url, printed }
+    }
+
+    /// The error of a call that is signed with these secrets.
+    async fn error_of_call(&self, secrets: &str) -> Option<ErrorType> {
+        let Ok(TargetAddress::Url(url)) = TargetAddress::parse(&self.url, false) else {
+            panic!("{} is not a URL of this machine", self.url);
+        };
+        let settings = EndpointSettings { url: UrlSetting::Given(url), sigv4: None };
+        let secret = json!({ ":signing-secrets": secrets }).to_string();
+        let endpoint = EndpointSource::Fixed(Endpoint::parse(&settings, &secret).expect("it is valid"));
+        let target =
+            HttpTarget::new(endpoint, None, Duration::from_secs(600)).expect("there are certificates");
+        let message = Message {
+            body: "{ \"n\": 1e400, \"é\": \"😀\" }\r\n",
+            message_id: ID,
+            form: &Form::Envelope,
+            retry_attempt: 0,
+            redrive_generation: 0,
+            held_seconds: 0,
+            attributes: &BTreeMap::new(),
+        };
+        target.handle(&message).await.err().map(|error| error.error_type)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Python: cargo xtask test"]
+async fn the_receiver_processes_genuine_calls_alone() {
+    let refused = Some(ErrorType::HttpStatus(401));
+    let mut receiver = Receiver::start(OLD, 0);
+    assert_eq!(receiver.error_of_call(NEW).await, refused, "another secret");
+    assert_eq!(receiver.error_of_call(OLD).await, None);
+    assert_eq!(receiver.error_of_call(&format!("{NEW} {OLD}")).await, None, "the producer rotates first");
+    for _ in 0..2 {
+        let processed = receiver.printed.next().expect("it processes the call").expect("UTF-8");
+        assert_eq!(processed, ID);
+    }
+    let rotating = Receiver::start(&format!("{OLD} {NEW}"), 0);
+    for secret in [OLD, NEW] {
+        assert_eq!(rotating.error_of_call(secret).await, None, "the receiver rotates first");
+    }
+    // Longer than the tolerance, also if this machine is slow.
+    for seconds_ahead in [301, -1200] {
+        let stale = Receiver::start(OLD, seconds_ahead);
+        assert_eq!(stale.error_of_call(OLD).await, refused, "{seconds_ahead}");
+    }
+}
+
+/// The signature is that of the test vector in the libraries of Standard Webhooks.
+const CASES: &str = r#"
+import receiver
+
+SECRET, OTHER, AT = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", 1614265330
+ID, BODY, SIGNATURE = "msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+def verified(body=BODY, secrets=[SECRET], now=AT, **changed):
+    headers = {"webhook-id": ID, "webhook-timestamp": str(AT), "webhook-signature": SIGNATURE}
+    headers |= {f"webhook-{name}": value for name, value in changed.items()}
+    try:
+        return receiver.verify(body, headers, secrets, now) == ID
+    except receiver.VerificationError as error:
+        return str(error)
+
+for case in [
+    {}, {"now": AT + 300}, {"now": AT - 300}, {"secrets": [OTHER, SECRET]},
+    {"signature": f"v1,AAAA {SIGNATURE}"}, {"signature": f"v1a,AAAA {SIGNATURE} v1,é"},
+    {"now": AT + 301}, {"now": AT - 301}, {"timestamp": ""}, {"timestamp": "-1"}, {"timestamp": "9" * 5000},
+    {"timestamp": str(AT + 1)}, {"id": ID + "x"}, {"body": b"{}"}, {"body": BODY + b"\n"}, {"secrets": [OTHER]}, {"secrets": []},
+    {"signature": ""}, {"signature": SIGNATURE[3:]}, {"signature": SIGNATURE.replace("v1", "v2")}, {"signature": SIGNATURE[:-1]},
+]:
+    print(verified(**case))
+"#;
+
+#[test]
+#[ignore = "needs Python: cargo xtask test"]
+fn the_receiver_verifies_the_timestamp_to_the_second_and_each_signed_byte() {
+    let mut python = Command::new(venv_file("bin/python"));
+    let output =
+        python.args(["-B", "-c", CASES]).current_dir(root().join(FOLDER)).output().expect("it starts");
+    let results = String::from_utf8(output.stdout.clone()).expect("UTF-8");
+    let expected = ["True\n".repeat(6), "timestamp\n".repeat(5), "signature\n".repeat(10)].concat();
+    assert_eq!(results, expected, "{}", stderr(&output));
+}
