@@ -105,7 +105,8 @@ mod tests {
             checked(command.words());
             Some((command.to_string(), page))
         };
-        let dlq = Some("arn:aws:sqs:eu-central-1:123456789012:orders-dlq");
+        let arn = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+        let dlq = Some(arn);
         let of_stack = "redeliver status --stack prod --profile ops";
         let audit = "redeliver audit --stack prod --profile ops".to_owned();
         assert_eq!(next(of_stack, dlq, false), Some((audit, "operate/audit")));
@@ -118,7 +119,7 @@ mod tests {
         let audit = "redeliver audit --prefix orders --stage test".to_owned();
         assert_eq!(next(of_prefix, dlq, false), Some((audit, "operate/audit")));
         let of_queues = "redeliver status --queue orders --queue orders-dlq --region eu-central-1";
-        let audit = format!("redeliver audit --queue {} --region eu-central-1", dlq.unwrap());
+        let audit = format!("redeliver audit --queue {arn} --region eu-central-1");
         assert_eq!(next(of_queues, dlq, false), Some((audit, "operate/audit")));
         assert_eq!(next(of_queues, None, false), None);
     }
