@@ -262,27 +262,6 @@ fn unexplained(all: u64, without_attributes: u64) -> Option<String> {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_export_without_attributes_says_how_to_get_them() {
-        let mut message = redeliver_testing::dead_letters::record("NON_RETRYABLE_ERROR", "x", 1);
-        let line = |message: &ReceivedMessage| serde_json::to_vec(&ArchivedMessage::new(message)).unwrap();
-        assert!(has_attributes(&line(&message)));
-        message.attributes.clear();
-        assert!(!has_attributes(&line(&message)));
-        assert_eq!((unexplained(0, 0), unexplained(3, 2)), (None, None));
-        assert_eq!(
-            unexplained(3, 3).unwrap(),
-            "none of its 3 messages has attributes, which say why and when a message died; `aws sqs receive-message` leaves \
-             them out without `--message-attribute-names All --message-system-attribute-names All`"
-        );
-        assert!(unexplained(1, 1).unwrap().starts_with("its message has no attributes, which"));
-    }
-}
-
 /// Opens a file for reading at any position. A pipe is copied to a file without a name.
 fn seekable(path: &Path) -> Result<File, Failure> {
     let failed = |error: io::Error| unreadable(&named(path), &error);
@@ -363,5 +342,26 @@ impl Queue for DeadLetters {
             Self::Queue(queue) => queue.url(),
             Self::File(file) => file.url(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_without_attributes_says_how_to_get_them() {
+        let mut message = redeliver_testing::dead_letters::record("NON_RETRYABLE_ERROR", "x", 1);
+        let line = |message: &ReceivedMessage| serde_json::to_vec(&ArchivedMessage::new(message)).unwrap();
+        assert!(has_attributes(&line(&message)));
+        message.attributes.clear();
+        assert!(!has_attributes(&line(&message)));
+        assert_eq!((unexplained(0, 0), unexplained(3, 2)), (None, None));
+        assert_eq!(
+            unexplained(3, 3).unwrap(),
+            "none of its 3 messages has attributes, which say why and when a message died; `aws sqs receive-message` leaves \
+             them out without `--message-attribute-names All --message-system-attribute-names All`"
+        );
+        assert!(unexplained(1, 1).unwrap().starts_with("its message has no attributes, which"));
     }
 }
