@@ -10,19 +10,21 @@ use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::settings;
+use crate::{judged, settings};
 
 /// Runs ministack until its standard input ends. The kernel closes that pipe when the test process ends, whatever ends
 /// it, so nothing is left behind even by a killed test run.
 const PROGRAM: &str = "
 import os, sys, threading
-from ministack.app import main
+import ministack.app as emulator
+sys.path.append(os.environ['SUPPORT'])
+from aws_models import judged_asgi
 threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
-if 'SUPPORT' in os.environ:
-    sys.path.append(os.environ['SUPPORT'])
+if 'RUNTIMES' in os.environ:
     import ministack_wrappers
+emulator.app = judged_asgi(emulator.app)
 sys.argv = ['ministack']
-main()
+emulator.main()
 ";
 const START_POLLS: u32 = 300;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -67,8 +69,7 @@ impl Ministack {
                 // What its functions take for AWS, and where they answer CloudFormation.
                 ("AWS_ENDPOINT_URL", format!("http://{address}")),
                 ("MINISTACK_HOST", address.ip().to_string()),
-                // Where it learns of wrapper scripts, and finds AWS's runtimes.
-                ("SUPPORT", settings::root().join("tests/support").display().to_string()),
+                // With wrapper scripts: where it finds AWS's runtimes.
                 ("RUNTIMES", settings::root().join("tests/runtimes").display().to_string()),
                 ("PATH", format!("{}:{path}", programs.display())),
             ]
@@ -112,6 +113,8 @@ impl Ministack {
             .envs(variables(address))
             .env("BIND_HOST", address.ip().to_string())
             .env("GATEWAY_PORT", address.port().to_string())
+            .env("SUPPORT", settings::root().join("tests/support"))
+            .env(judged::VARIABLE, judged::record("ministack", address.port()))
             .env("IOT_MTLS_ENABLED", "0") // else it takes the fixed port 8883
             .process_group(0) // an interrupt from the keyboard is for us: we end it when we are done with it
             .stdin(Stdio::piped())

@@ -17,8 +17,8 @@ use aws_sdk_sqs::config::{BehaviorVersion, Config, Credentials, Region, SharedCr
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::settings;
-use crate::sqs::REGION;
+use crate::sqs::{REGION, client_name};
+use crate::{judged, settings};
 
 const START_POLLS: u32 = 600;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -114,6 +114,7 @@ impl Moto {
             .args([address.ip().to_string(), address.port().to_string()])
             .env_clear()
             .env("INITIAL_NO_AUTH_ACTION_COUNT", "0")
+            .env(judged::VARIABLE, judged::record("moto", address.port()))
             .process_group(0) // an interrupt from the keyboard is for us
             .stdin(Stdio::piped())
             .stdout(output)
@@ -314,6 +315,7 @@ impl Account {
             .region(Region::new(REGION))
             .credentials_provider(credentials)
             .endpoint_url(self.endpoint_url())
+            .app_name(client_name())
             .build();
         Client::from_conf(config)
     }

@@ -40,6 +40,8 @@ from moto.s3.models import s3_backends
 from moto.sqs.models import Message, sqs_backends
 from werkzeug.serving import run_simple
 
+from aws_models import judged_wsgi
+
 KEY_ACTIONS = {"SendMessage": ["kms:GenerateDataKey", "kms:Decrypt"], "ReceiveMessage": ["kms:Decrypt"]}
 WRITING = threading.Lock()
 ACCOUNT_OF = models.get_account_id_from
@@ -212,7 +214,7 @@ def main():
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 
     default_user_config["lambda"] = {"use_docker": False}
-    application = DomainDispatcherApplication(create_backend_app)
+    application = judged_wsgi(DomainDispatcherApplication(create_backend_app))
     run_simple(sys.argv[1], int(sys.argv[2]), application, threaded=True, request_handler=MotoRequestHandler)
 
 

@@ -14,6 +14,7 @@ mod fuzz;
 mod glibc;
 mod guarantees;
 mod instructions;
+mod judged;
 #[cfg(test)]
 mod layers;
 mod mutants;

@@ -15,6 +15,7 @@ use crate::faults;
 use crate::functions;
 use crate::fuzz;
 use crate::instructions;
+use crate::judged;
 use crate::npm::{self, Node};
 use crate::packages;
 use crate::readme;
@@ -91,7 +92,9 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
     bundle(Architecture::HOST)?;
     run(&mut cargo(&TEST_BUILD))?;
     dist::for_tests()?;
-    run(patient(&mut cargo(&["test", "--workspace", "--test", "end_to_end", "--"])).args(arguments))
+    judged::forget();
+    run(patient(&mut cargo(&["test", "--workspace", "--test", "end_to_end", "--"])).args(arguments))?;
+    judged::check(arguments.is_empty())
 }
 
 fn steps(report: &mut Report, part: Option<Part>) -> Result<(), Failure> {
@@ -411,6 +414,7 @@ fn system_tests(report: &mut Report, packages: &Packages, has_runtimes: bool) ->
         report.skip("the container image", &remedy)?;
         skipped.extend(["work::image", "work::manifests"]);
     }
+    judged::forget();
     let skips: Vec<_> = skipped.iter().flat_map(|name| ["--skip", name]).collect();
     if !ignored.is_empty() {
         report.step("tests that need Python or a browser", || {
@@ -420,7 +424,8 @@ fn system_tests(report: &mut Report, packages: &Packages, has_runtimes: bool) ->
     report.step("end-to-end tests", || {
         let mut tests = cargo(&["test", "--workspace", "--test", "end_to_end", "--"]);
         run(patient(&mut tests).args(&skips))
-    })
+    })?;
+    report.step("requests, judged by AWS's models", || judged::check(packages.both().is_ok()))
 }
 
 /// These tests wait for queues most of the time: more of them than there are processors can run at once.
