@@ -3,6 +3,7 @@
 
 mod archive;
 mod archive_redrive;
+mod aws_models;
 mod commands;
 mod expected;
 mod mapping;
@@ -66,7 +67,7 @@ variants! {
 
 /// The templates of all variants, by name.
 static TEMPLATES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
-    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rights-templates");
+    let directory = templates_directory();
     let _of_an_earlier_run = std::fs::remove_dir_all(&directory);
     let mut write = Command::new("node");
     write.current_dir(root().join("infra")).args(["--import", "tsx", "test/write-templates.ts"]);
@@ -74,11 +75,15 @@ static TEMPLATES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     write.env("CDK_VALIDATION", "false");
     assert!(write.arg(&directory).status().unwrap().success(), "the templates are synthesized");
     let files = std::fs::read_dir(&directory).unwrap().map(|file| file.unwrap().path());
-    // The one with parameters is YAML: a test of infra/ compares each of its choices with a variant.
+    // Those with parameters are YAML: a test of infra/ compares each of their choices with a variant.
     let files = files.filter(|file| file.extension().is_some_and(|extension| extension == "json"));
     let named = |file: PathBuf| file.file_stem().unwrap().to_str().unwrap().to_owned();
     files.map(|file| (named(file.clone()), std::fs::read_to_string(file).unwrap())).collect()
 });
+
+fn templates_directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rights-templates")
+}
 
 #[tokio::test]
 async fn every_variant_of_the_stack_is_tested() {

@@ -1,0 +1,96 @@
+//! Policies with only what exists in IAM, and the judges of policies and of requests (`tests/support/aws_models.py`), which
+//! find what is planted.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use redeliver_tests::moto::{Account, printed};
+use redeliver_tests::settings::{root, venv_file};
+use serde_json::{Map, Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use super::TEMPLATES;
+
+fn python(script: &str) -> Command {
+    let mut command = Command::new(venv_file("bin/python"));
+    command.arg(root().join("tests/support").join(script)).env_clear().current_dir(root());
+    command.kill_on_drop(true);
+    command
+}
+
+async fn assert_passes(script: &str) {
+    let ended = python(script).output().await.unwrap();
+    assert!(ended.status.success(), "{}", printed(&ended));
+}
+
+#[tokio::test]
+async fn faults_planted_in_requests_are_found_with_their_place_and_rule() {
+    assert_passes("aws_models_test.py").await;
+}
+
+#[tokio::test]
+async fn faults_planted_in_policies_are_found() {
+    assert_passes("policies_test.py").await;
+}
+
+/// What `redeliver permissions` prints for each command, with placeholders, and for queues whose key has an alias.
+async fn permissions() -> Map<String, Value> {
+    let account = Account::new();
+    let key = account.user("Operator", "/").await;
+    account.allow("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })]).await;
+    for name in ["source.fifo", "source-dlq.fifo", "blocked", "annotation", "final-dlq"] {
+        let mut attributes = json!({ "KmsMasterKeyId": "alias/orders" });
+        if name.ends_with(".fifo") {
+            attributes["FifoQueue"] = json!("true");
+        }
+        let request = json!({ "QueueName": format!("orders-test-{name}"), "Attributes": attributes });
+        account.sqs("CreateQueue", &request).await;
+    }
+    let run = async |arguments: &[&str]| {
+        account.redeliver(&key).arg("permissions").args(arguments).output().await.unwrap()
+    };
+    let refused = printed(&run(&["nonsense"]).await);
+    let (_, commands) = refused.split_once("[possible values: ").unwrap_or_else(|| panic!("{refused}"));
+    let (commands, _) = commands.split_once(']').unwrap();
+    let mut policies = Map::new();
+    for command in commands.split(", ") {
+        for deployment in [&[][..], &["--prefix", "orders", "--stage", "test"]] {
+            let output = run(&[&[command], deployment].concat()).await;
+            let policy: Value = serde_json::from_slice(&output.stdout)
+                .unwrap_or_else(|_| panic!("{command}: {}", printed(&output)));
+            policies.insert(format!("permissions {command} {}", deployment.join(" ")), policy);
+        }
+    }
+    policies
+}
+
+/// Pages and templates of users' own policies.
+fn published() -> Vec<PathBuf> {
+    let pages = ["docs/producers.md", "docs/deploy/upgrade.md", "examples/ecs.yaml", "examples/queues.yaml"];
+    pages.iter().map(|path| root().join(path)).collect()
+}
+
+/// An action that IAM does not know grants nothing, and so does a condition on a key that a request never has: an
+/// emulator sees neither.
+#[tokio::test]
+async fn every_policy_has_only_actions_resources_and_condition_keys_that_exist() {
+    let mut policies = permissions().await;
+    let of_templates =
+        TEMPLATES.iter().map(|(name, text)| (name.clone(), serde_json::from_str(text).unwrap()));
+    policies.extend(of_templates);
+    let folder = super::templates_directory();
+    let with_parameters =
+        ["parameters.yaml", "own-function.yaml", "ordered.yaml"].map(|name| folder.join(name));
+    let mut judge = python("policies.py");
+    judge.args(published()).args(with_parameters);
+    let mut judge =
+        judge.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let text = serde_json::to_vec(&policies).unwrap();
+    judge.stdin.take().unwrap().write_all(&text).await.unwrap();
+    let judged = judge.wait_with_output().await.unwrap();
+    let told = printed(&judged);
+    let counts: Vec<_> = told.split_whitespace().filter_map(|word| word.parse::<u32>().ok()).collect();
+    let [statements, actions] = counts[..] else { panic!("{told}") };
+    assert!(told.lines().count() == 1 && statements > 500 && actions > 40, "{told}");
+}
