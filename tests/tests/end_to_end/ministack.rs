@@ -29,6 +29,7 @@ mod outage;
 mod outcomes;
 mod output;
 mod own_function;
+mod pause;
 mod plain;
 mod powertools;
 mod redrive;

@@ -23,7 +23,7 @@ async fn status(emulator: &Ministack, queue: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-async fn boto3(emulator: &Ministack, arguments: &[&str]) {
+pub(super) async fn boto3(emulator: &Ministack, arguments: &[&str]) {
     let mut command = Command::new(venv_file("bin/python"));
     command.arg(root().join("tests/support/boto3_outage.py")).args(arguments).env_clear();
     command.env("AWS_ENDPOINT_URL", emulator.endpoint_url()).env("AWS_DEFAULT_REGION", REGION);
