@@ -101,7 +101,7 @@ fn what_changes_something_says_first_whose_account_it_is_and_an_endpoint_without
     let queue = "sending tests/one-message.jsonl to arn:aws:sqs:eu-central-1:123456789012:orders";
     let known = of(true, &["--apply", "--journal", "target/none/none"]);
     assert!(!known.contains("account"), "nothing is changed without a journal: {known}");
-    let planned = of(true, &["--dry-run"]);
+    let planned = of(true, &[]);
     let plan = queue.replace("sending", "would send");
     let account = "account 123456789012 (arn:aws:iam::123456789012:user/ana)";
     assert!(planned.starts_with(&format!("{account}: {plan}\n")), "{planned}");

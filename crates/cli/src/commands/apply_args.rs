@@ -1,4 +1,4 @@
-//! `--apply` and `--dry-run`: a command that changes something only shows its plan, unless it has `--apply`.
+//! `--apply`: a command that changes something only shows its plan, unless it has this option.
 
 use clap::Args;
 use redeliver_operator::terminal::stderr;
@@ -7,22 +7,14 @@ use redeliver_operator::terminal::stderr;
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct ApplyArgs {
     /// Carry the plan out; without this option it is only shown
-    #[arg(long, conflicts_with = "dry_run")]
-    apply: bool,
-    /// Only show the plan, as without --apply
     #[arg(long)]
-    dry_run: bool,
+    apply: bool,
 }
 
 impl ApplyArgs {
     /// True with `--apply`.
     pub const fn is_wanted(self) -> bool {
         self.apply
-    }
-
-    /// True with `--dry-run`: the plan itself is wanted.
-    pub(crate) const fn is_dry_run(self) -> bool {
-        self.dry_run
     }
 
     /// The verb for a plan that is applied, or for one that is only shown.
@@ -32,10 +24,8 @@ impl ApplyArgs {
 
     /// After a plan was shown, if there is anything in it.
     pub(crate) fn remark_that_nothing_was_done(self, is_something_planned: bool) {
-        match self {
-            _ if self.apply || !is_something_planned => {}
-            Self { dry_run: true, .. } => stderr::remark("dry run: nothing was done"),
-            Self { .. } => stderr::remark("nothing was done: add --apply"),
+        if is_something_planned && !self.apply {
+            stderr::remark("nothing was done: add --apply");
         }
     }
 }

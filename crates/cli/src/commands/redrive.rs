@@ -155,8 +155,7 @@ fn next_command(
         return None; // it can be read only once
     }
     if !arguments.apply.is_wanted() {
-        let is_asked_for = is_something_planned && !arguments.apply.is_dry_run();
-        return again.filter(|_| is_asked_for).map(|command| command.flag("apply"));
+        return again.filter(|_| is_something_planned).map(|command| command.flag("apply"));
     }
     match ending {
         Ending::Interrupted | Ending::Failed | Ending::NotSeen | Ending::NotDeleted => again,

@@ -35,7 +35,6 @@ async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
         is_backup: arguments.backup,
         schema,
         journal: journal.as_deref(),
-        resume: arguments.resume,
         applied,
     };
     let connection = &arguments.connection;

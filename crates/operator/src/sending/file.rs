@@ -34,8 +34,6 @@ pub struct FileToSend<'a> {
     pub schema: MessageSchema,
     /// The journal; `None` if the file cannot be read a second time.
     pub journal: Option<&'a Path>,
-    /// True if there must be a journal of an earlier send.
-    pub resume: bool,
     /// False to count only. This begins no journal.
     pub applied: bool,
 }
@@ -76,8 +74,8 @@ impl FileToSend<'_> {
         let journal = self
             .journal
             // A dry run needs no journal unless a send has begun one.
-            .filter(|path| self.applied || self.resume || path.exists())
-            .map(|path| journal::open(path, self.path, queue.arn(), &form, self.resume))
+            .filter(|path| self.applied || path.exists())
+            .map(|path| journal::open(path, self.path, queue.arn(), &form))
             .transpose()?;
         let (journal, confirmed) = journal.unzip();
         let rules = Rules {

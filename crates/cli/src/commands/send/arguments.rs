@@ -75,9 +75,6 @@ pub struct Arguments {
     /// The journal of sent lines, instead of FILE.sent
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
-    /// Only continue an earlier send: without its journal, nothing is sent
-    #[arg(long)]
-    pub resume: bool,
     #[command(flatten)]
     pub printing: Printing,
     /// The AWS connection
@@ -97,8 +94,8 @@ impl Arguments {
     /// The journal's name; standard input and pipes have none, since they cannot be read a second time.
     pub(super) fn journal(&self) -> Result<Option<PathBuf>, Failure> {
         if is_standard_input(&self.file) || !self.file.is_file() {
-            if self.journal.is_some() || self.resume {
-                let sentence = "--resume needs a regular file: write the lines to one first";
+            if self.journal.is_some() {
+                let sentence = "--journal needs a regular file: write the lines to one first";
                 return Err(UsageError::new(sentence).into());
             }
             return Ok(None);

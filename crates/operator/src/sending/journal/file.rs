@@ -20,19 +20,12 @@ pub fn open(
     input: &Path,
     queue: &str,
     form: &Form,
-    must_exist: bool,
 ) -> Result<(Journal<File>, Confirmed), Failure> {
     let shown = path.display();
     let unusable = |error: io::Error| {
         format!("{shown}: cannot be used as the journal: {error}; name another with --journal")
     };
-    let mut file = open_own(path, !must_exist).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound if must_exist => format!(
-            "there is no journal {shown}, so there is nothing to resume; without --resume the send starts at the \
-             first line"
-        ),
-        _ => unusable(error),
-    })?;
+    let mut file = open_own(path, true).map_err(unusable)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

@@ -61,7 +61,7 @@ impl Purging {
     fn send(&self, backup: &Path) -> Summary {
         let form = || Form::Backup(Box::new(Backup::new(MessageSchema::default(), "arn:source")));
         let path = self.directory.path().join("backup.jsonl.sent");
-        let (mut journal, confirmed) = journal::open(&path, backup, "arn:source", &form(), false).unwrap();
+        let (mut journal, confirmed) = journal::open(&path, backup, "arn:source", &form()).unwrap();
         let rules = Rules { form: form(), confirmed, ..Rules::default() };
         let input = fs::read_to_string(backup).unwrap();
         self.world.send_with(&input, rules, Some(&mut journal), pending())

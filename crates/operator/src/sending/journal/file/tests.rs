@@ -20,18 +20,18 @@ impl Directory {
         self.0.path().join(name)
     }
 
-    fn refusal(&self, queue: &str, must_exist: bool) -> String {
-        self.open(queue, must_exist).unwrap_err().to_string()
+    fn refusal(&self, queue: &str) -> String {
+        self.open(queue).unwrap_err().to_string()
     }
 
-    fn open(&self, queue: &str, must_exist: bool) -> Result<(Journal<File>, Confirmed), Failure> {
+    fn open(&self, queue: &str) -> Result<(Journal<File>, Confirmed), Failure> {
         let form = Form::Body(Box::default());
-        open(&self.file("input.sent"), &self.file("input"), queue, &form, must_exist)
+        open(&self.file("input.sent"), &self.file("input"), queue, &form)
     }
 
     /// The first two lines are sent.
     fn begun(&self) {
-        let (mut journal, _) = self.open("arn:one", false).unwrap();
+        let (mut journal, _) = self.open("arn:one").unwrap();
         journal.confirm(&[(1, Digest::for_line(1, b"a")), (2, Digest::for_line(2, b"b"))]).unwrap();
     }
 }
@@ -43,23 +43,22 @@ fn a_journal_is_gone_on_with_after_what_a_crash_left_of_its_last_record() {
     let path = directory.file("input.sent");
     let whole = std::fs::read(&path).unwrap();
     replace(&path, &[&whole, &b"{\"lines\":[[3,3]"[..]].concat()).unwrap();
-    let (mut journal, confirmed) = directory.open("arn:one", true).unwrap();
+    let (mut journal, confirmed) = directory.open("arn:one").unwrap();
     assert!(confirmed.contains(2) && !confirmed.contains(3));
     journal.confirm(&[(3, Digest::for_line(3, b"c"))]).unwrap();
     drop(journal);
-    assert!(directory.open("arn:one", true).unwrap().1.contains(3));
+    assert!(directory.open("arn:one").unwrap().1.contains(3));
 }
 
 #[test]
 fn a_journal_of_something_else_is_refused() {
     let directory = Directory::new();
-    assert!(directory.refusal("arn:one", true).contains("there is no journal"));
     directory.begun();
-    assert!(directory.refusal("arn:two", false).contains("belongs to a send to arn:one"));
+    assert!(directory.refusal("arn:two").contains("belongs to a send to arn:one"));
     replace(&directory.file("input"), b"a\nb\nanother\nmore\n").unwrap();
-    assert!(directory.open("arn:one", false).is_ok(), "what was not sent may change");
+    assert!(directory.open("arn:one").is_ok(), "what was not sent may change");
     replace(&directory.file("input"), b"x\na\nb\nc\n").unwrap();
-    assert!(directory.refusal("arn:one", false).contains("has changed: lines that"));
+    assert!(directory.refusal("arn:one").contains("has changed: lines that"));
 }
 
 #[test]
@@ -67,7 +66,7 @@ fn somebody_elses_file_is_refused_and_stays_as_it_is() {
     let directory = Directory::new();
     for content in ["notes\n", "notes"] {
         replace(&directory.file("input.sent"), content.as_bytes()).unwrap();
-        assert!(directory.refusal("arn:one", false).contains("fix it, or name another file"));
+        assert!(directory.refusal("arn:one").contains("fix it, or name another file"));
         assert_eq!(std::fs::read_to_string(directory.file("input.sent")).unwrap(), content);
     }
 }
@@ -75,10 +74,10 @@ fn somebody_elses_file_is_refused_and_stays_as_it_is() {
 #[test]
 fn two_sends_at_once_do_not_share_a_journal() {
     let directory = Directory::new();
-    let first = directory.open("arn:one", false).unwrap();
-    assert!(directory.refusal("arn:one", false).contains("is in use"));
+    let first = directory.open("arn:one").unwrap();
+    assert!(directory.refusal("arn:one").contains("is in use"));
     drop(first);
-    assert!(directory.open("arn:one", false).is_ok());
+    assert!(directory.open("arn:one").is_ok());
 }
 
 #[test]
@@ -88,11 +87,9 @@ fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
     let path = directory.file("input.sent");
     let forged = "{\"redeliver_send\":1,\"queue\":\"arn:one\"}\n{\"lines\":[[1,3";
     redeliver_testing::planted::each_planted(&path, forged, |why| {
-        for must_exist in [false, true] {
-            let refusal = directory.refusal("arn:one", must_exist);
-            let expected = format!("cannot be used as the journal: {why}; name another with --journal");
-            assert_eq!(refusal, format!("{}: {expected}", path.display()));
-        }
+        let refusal = directory.refusal("arn:one");
+        let expected = format!("cannot be used as the journal: {why}; name another with --journal");
+        assert_eq!(refusal, format!("{}: {expected}", path.display()));
         if path.symlink_metadata().unwrap().is_file() {
             assert_eq!(std::fs::read_to_string(&path).unwrap(), forged);
         }
