@@ -2,6 +2,7 @@
 #![expect(unreachable_pub, reason = "a program has no public API: what is `pub` is so for the other modules")]
 
 mod commands;
+mod help;
 mod version;
 
 use std::ffi::OsString;
@@ -56,7 +57,7 @@ fn main() -> process::ExitCode {
     redeliver_platform::process::leave_no_core_file();
     redeliver_platform::process::refuse_debuggers();
     redeliver_aws::telemetry::panics_without_text();
-    let command = Arguments::command()
+    let command = help::with_short_help(program())
         .mut_subcommands(|command| command.mut_args(negative_numbers))
         .color(colors_of(std::env::args_os()));
     let stack = Variables::of_environment().optional(STACK);
@@ -73,6 +74,11 @@ fn main() -> process::ExitCode {
         code
     });
     ended.into()
+}
+
+/// The program with all its commands and texts.
+fn program() -> clap::Command {
+    help::with_help_options(Arguments::command())
 }
 
 /// Names the stack of commands whose arguments name no queue.
@@ -134,8 +140,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Preflight(arguments) => block_on(preflight::main(&arguments)),
         // Its errors are lines of its log.
         Command::Work(arguments) => Ok(work::main(arguments)),
-        Command::Completions(arguments) => completions::main(&arguments, Arguments::command()),
-        Command::Man(arguments) => man::main(&arguments, Arguments::command()),
+        Command::Completions(arguments) => completions::main(&arguments, help::with_one_sentence(program())),
+        Command::Man(arguments) => man::main(&arguments, help::with_one_sentence(program())),
     }
 }
 

@@ -33,6 +33,7 @@ use redeliver_operator::files::read_schema;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{Connection, OneQueue, QueueAddress};
 use redeliver_operator::status::containers::{Containers, MetricsUrl};
+use redeliver_operator::terminal::help::{CONNECT, Closing, SHOW, VALIDATE};
 use redeliver_operator::terminal::output::Output;
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
@@ -49,89 +50,107 @@ use guard::{Guard, Token};
 use session::Session;
 use site::Site;
 
-/// Open a local web page to operate a deployment: see what flows and what died, send back, edit, delete, pause
+/// The end of the help of `console`.
+const CLOSING: Closing = Closing {
+    command: "console",
+    page: "console",
+    examples: &[
+        "redeliver console --stack redeliver-prod",
+        "redeliver console --queue orders-dlq --to orders",
+        "redeliver console dead-letters.jsonl",
+        "redeliver console --stack orders-prod --stack payments-prod --read-only",
+        "redeliver console --prefix orders --stage prod --profile operations",
+        "redeliver console s3://my-archive/redeliver --since 7d",
+        "redeliver console --fleet --region eu-central-1",
+        "redeliver console --stack orders-queues --metrics http://10.0.0.7:8080/metrics",
+    ],
+    notes: &[
+        "Plans, journals and backups of deleted messages are files in --folder. To finish an interrupted plan, start the \
+         console there again.",
+        "A file can be shown and filtered, not changed. `redrive FILE` edits its messages, and sends them or writes them to \
+         another file; `audit s3://… --save FILE` makes such a file of an archive.",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "It ended by SIGTERM."),
+        (ExitCode::Failed, "", "The deployment, its queues, the folder or the port cannot be used."),
+        (ExitCode::Usage, "", ""),
+        (ExitCode::Interrupted, "", "It ended with Ctrl-C, or before anything was opened."),
+    ],
+};
+
+/// Operate a deployment on a web page on this machine. Shows what flows and what died, sends back, edits, deletes and
+/// pauses.
 ///
 /// It listens on 127.0.0.1 only, prints a link with a token, and opens it in your browser if there is one. It calls AWS with your credentials, and nothing else but
 /// the addresses of --metrics.
 /// Ctrl-C ends it and stops a redrive at a point from which it can continue.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver console --stack redeliver-prod
-  redeliver console --stack orders-prod --stack payments-prod --read-only
-  redeliver console --prefix orders --stage prod --profile operations
-  redeliver console --queue orders-dlq --to orders
-  redeliver console dead-letters.jsonl
-  redeliver console s3://my-archive/redeliver --since 7d
-  redeliver console --fleet --region eu-central-1
-  redeliver console --stack orders-queues --metrics http://10.0.0.7:8080/metrics
-
-Plans, journals and backups of deleted messages are files in --folder. To finish an interrupted plan, start the console \
-there again.
-
-A file can be shown and filtered, not changed. `redrive FILE` edits its messages, and sends them or writes them to another \
-file; `audit s3://… --save FILE` makes such a file of an archive.
-
-Exit codes:
-  0    ended by SIGTERM
-  1    the deployment, its queues, the folder or the port cannot be used
-  2    bad usage
-  130  ended with Ctrl-C, or before anything was opened")]
+#[command(next_help_heading = SHOW)]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
-    /// A file of dead letters to show, written by `audit --save`, `purge --backup` or `local --final-dlq`; or an
-    /// archive, s3://BUCKET[/PREFIX]
-    #[arg(value_name = "FILE", conflicts_with_all = ["stacks", "prefix", "stage", "queue", "fleet", "folder"])]
+    /// A file of dead letters to show, or an archive, s3://BUCKET[/PREFIX]
+    ///
+    /// The file is one of `audit --save`, `purge --backup` or `local --final-dlq`.
+    #[arg(help_heading = None::<&str>, value_name = "FILE", conflicts_with_all = ["stacks", "prefix", "stage", "queue", "fleet", "folder"])]
     file: Option<PathBuf>,
     #[command(flatten)]
     period: PeriodArgs,
-    /// The name of a redeliver stack; may be given several times
-    #[arg(long = "stack", value_name = "NAME", conflicts_with_all = ["prefix", "stage", "queue"])]
+    /// The name of a redeliver stack; may be repeated
+    #[arg(long = "stack", help_heading = CONNECT, value_name = "NAME", conflicts_with_all = ["prefix", "stage", "queue"])]
     stacks: Vec<String>,
     #[command(flatten)]
     named: Named,
-    /// Start with every DLQ of the account and region, as `redeliver fleet` shows them
-    #[arg(long)]
+    /// Start with every DLQ of the account and region
+    ///
+    /// As `redeliver fleet` shows them.
+    #[arg(long, help_heading = CONNECT)]
     fleet: bool,
     /// With --queue: the queue to send dead letters back to
-    #[arg(long, value_name = "QUEUE", requires = "queue")]
+    #[arg(long, help_heading = CONNECT, value_name = "QUEUE", requires = "queue")]
     to: Option<QueueAddress>,
-    /// `/metrics` of a container (`redeliver work --health`), or a Prometheus's /federate; may be given several times
+    /// /metrics of a container or a Prometheus's /federate; may be repeated
     ///
-    /// Containers have no metrics in CloudWatch. With this the last day also shows holds and outages, from the first look
+    /// A container is one of `redeliver work --health`. Containers have no metrics in CloudWatch. With this the last day also shows holds and outages, from the first look
     /// on.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["file", "fleet"])]
+    #[arg(long, help_heading = CONNECT, value_name = "URL", conflicts_with_all = ["file", "fleet"])]
     metrics: Vec<MetricsUrl>,
-    /// Look at the dead letters again while a page is open, this often at most and only if their number has changed
+    /// Read the dead letters again this often while a page is open
     ///
-    /// Each look receives every message once. Without it, each look needs a click.
+    /// Only if their number has changed. Each look receives every message once. Without it, each look needs a click.
     #[arg(long, value_name = "SPAN", value_parser = seconds(60..=86_400), conflicts_with = "file")]
     look_every: Option<Duration>,
     /// Show everything and change nothing
     #[arg(long)]
     read_only: bool,
-    /// The port to listen on; 0 takes any free port [default: the first free one from 8722 to 8741]
+    /// The port to listen on [default: the first free one from 8722 to 8741]
+    ///
+    /// 0 is any free port.
     #[arg(long, value_name = "N", value_parser = number(0..=65_535_u16))]
     port: Option<u16>,
-    /// Do not open the link in a browser. By default it is opened in a desktop session with a terminal: not over SSH, and
-    /// not in CI
+    /// Do not open the link in a browser
+    ///
+    /// By default it is opened in a desktop session with a terminal: not over SSH, and not in CI.
     #[arg(long)]
     no_open: bool,
     /// The folder for plans, journals and backups
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
-    /// The file of known and resolved causes, as of `audit --known-causes` [default: one in --folder]. With one
-    /// deployment
+    /// The file of known and resolved causes [default: one in --folder]
+    ///
+    /// The same as of `audit --known-causes`. With one deployment.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "fleet"])]
     known_causes: Option<PathBuf>,
-    /// A JSON Schema that the `data` of a message must match to be sent back
-    #[arg(long, value_name = "FILE")]
+    /// JSON Schema for the `data` of each message
+    ///
+    /// A message that does not match is not sent back.
+    #[arg(long, help_heading = VALIDATE, value_name = "FILE")]
     data_schema: Option<PathBuf>,
     #[command(flatten)]
     traces: TraceUrlArgs,
     #[command(flatten)]
     plain: PlainArguments,
-    /// Leave messages that were already sent back this many times
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
+    /// Leave messages that were sent back this often
+    #[arg(long, help_heading = VALIDATE, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
     max_generation: u32,
     #[command(flatten)]
     connection: Connection,
@@ -144,13 +163,15 @@ const PORTS: RangeInclusive<u16> = 8722..=8741;
 #[derive(Clone, Debug, Default, Args)]
 struct Named {
     /// The DLQ: its URL, name or ARN
-    #[arg(long, value_name = "QUEUE", conflicts_with_all = ["prefix", "stage"])]
+    #[arg(long, help_heading = CONNECT, value_name = "QUEUE", conflicts_with_all = ["prefix", "stage"])]
     queue: Option<QueueAddress>,
-    /// The deployment's prefix, also of a construct in your own app [default: redeliver]
-    #[arg(long, value_name = "NAME")]
+    /// The deployment's prefix [default: redeliver]
+    ///
+    /// The names of its queues begin with PREFIX-STAGE. Use it for a construct in an app of your own, too.
+    #[arg(long, help_heading = CONNECT, value_name = "NAME")]
     prefix: Option<String>,
     /// The deployment's stage [default: prod]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = CONNECT, value_name = "NAME")]
     stage: Option<String>,
 }
 

@@ -16,6 +16,7 @@ use redeliver_dead_letters::FileQueue;
 use redeliver_dead_letters::archive_bucket::{ArchiveBucket, Found, LeftOut, Period};
 
 use crate::queues::{Connection, account};
+use crate::terminal::help::{CONNECT, SELECT};
 use crate::terminal::stderr;
 use crate::terminal::units::{counted, grouped};
 use crate::{Failure, UsageError};
@@ -26,12 +27,13 @@ const NAMED_MAX: usize = 20;
 /// The period of an archive to read.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct PeriodArgs {
-    /// With s3://: only what died at this time or later: a day, such as 2026-11-27 (UTC), a time, such as
-    /// 2026-11-27T08:30:00Z, or a span back from now, such as 2d
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    /// With s3://: only what died then or later, such as 2026-11-27 or 2d
+    ///
+    /// A day (UTC), a time such as 2026-11-27T08:30:00Z, or a span back from now, such as 2d.
+    #[arg(long, help_heading = SELECT, value_name = "TIME", value_parser = moment)]
     pub since: Option<Moment>,
-    /// With s3://: only what died before this time; written as --since
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    /// With s3://: only what died before this time, as for --since
+    #[arg(long, help_heading = SELECT, value_name = "TIME", value_parser = moment)]
     pub until: Option<Moment>,
     #[command(flatten)]
     pub owner: BucketOwnerArgs,
@@ -40,9 +42,10 @@ pub struct PeriodArgs {
 /// The owner of an archive's bucket.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct BucketOwnerArgs {
-    /// With s3://: the account that owns the bucket, 12 digits; a bucket of another is refused [default: when writing, the
-    /// queue's account; when reading, your own]
-    #[arg(long, value_name = "ACCOUNT")]
+    /// With s3://: the account that owns the bucket, 12 digits
+    ///
+    /// A bucket of another account is refused. By default, the queue's account writes and your own reads.
+    #[arg(long, help_heading = CONNECT, value_name = "ACCOUNT")]
     pub bucket_owner: Option<AccountId>,
 }
 

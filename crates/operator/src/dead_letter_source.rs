@@ -34,9 +34,12 @@ const FILE: &str = "file:";
 /// A DLQ, or a file of dead letters.
 #[derive(Clone, Debug, Args)]
 pub struct DeadLetterSource {
-    /// A file of dead letters instead of a DLQ, written by `audit --save`, `purge --backup` or `local --final-dlq`, or
-    /// printed by `aws sqs receive-message`; `-` is standard input, and for `audit` s3://BUCKET[/PREFIX] an archive
+    /// A file of dead letters, or `-` for standard input; for `audit` also s3://BUCKET[/PREFIX]
+    ///
+    /// The file is one of `audit --save`, `purge --backup` or `local --final-dlq`, or the output of `aws sqs
+    /// receive-message`. s3://BUCKET[/PREFIX] is an archive.
     #[arg(
+        help_heading = None::<&str>,
         value_name = "FILE",
         group = "OneQueue",
         conflicts_with_all = ["queue", "stack", "prefix", "stage", "force"]

@@ -5,17 +5,25 @@ use std::path::PathBuf;
 use clap::Args;
 use redeliver_core::json::pointer::{Pointer, PointerError};
 
+use crate::terminal::help::VALIDATE;
+
 /// The options about messages without an envelope.
 #[derive(Debug, Default, Args)]
 pub struct PlainArguments {
-    /// Accept messages without an envelope, as the functions do with ENVELOPE=optional
-    #[arg(long)]
+    /// Accept messages without an envelope
+    ///
+    /// As the functions do with ENVELOPE=optional.
+    #[arg(long, help_heading = VALIDATE)]
     pub plain: bool,
-    /// A JSON Pointer to the id in the body of a plain message, such as /detail/id
-    #[arg(long, value_name = "POINTER", requires = "plain", value_parser = pointer)]
+    /// JSON Pointer to the id of a plain message
+    ///
+    /// It points into the body, such as /detail/id.
+    #[arg(long, help_heading = VALIDATE, value_name = "POINTER", requires = "plain", value_parser = pointer)]
     pub message_id_pointer: Option<Pointer>,
-    /// A JSON Schema for the bodies of plain messages, which must then be JSON
-    #[arg(long, value_name = "FILE", requires = "plain")]
+    /// JSON Schema for the bodies of plain messages
+    ///
+    /// The bodies must then be JSON.
+    #[arg(long, help_heading = VALIDATE, value_name = "FILE", requires = "plain")]
     pub body_schema: Option<PathBuf>,
 }
 

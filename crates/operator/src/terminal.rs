@@ -2,6 +2,7 @@
 //! The web pages use the same units.
 
 pub mod escape;
+pub mod help;
 pub mod layout;
 pub mod output;
 pub mod remaining;

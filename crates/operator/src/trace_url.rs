@@ -8,13 +8,15 @@ use redeliver_core::trace::SpanContext;
 use redeliver_dead_letters::DeadLetterRecord;
 
 use crate::aws_console;
+use crate::terminal::help::SHOW;
 
 /// The option for the address of traces.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TraceUrlArgs {
-    /// The address that shows a trace, with {trace_id} (32 hexadecimal digits) or {xray_trace_id}, and perhaps {region}
-    /// [default: CloudWatch's page of X-Ray]
-    #[arg(long, value_name = "URL")]
+    /// The address of a trace, with {trace_id} or {xray_trace_id}
+    ///
+    /// {trace_id} has 32 hexadecimal digits. {region} is replaced, too. The default is CloudWatch's page of X-Ray.
+    #[arg(long, help_heading = SHOW, value_name = "URL")]
     pub trace_url: Option<TraceUrl>,
 }
 

@@ -6,7 +6,7 @@ use redeliver_operator::terminal::stderr;
 /// Chooses between applying a plan and showing it.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct ApplyArgs {
-    /// Carry the plan out; without this option it is only shown
+    /// Carry the plan out instead of only showing it
     #[arg(long)]
     apply: bool,
 }

@@ -8,38 +8,53 @@ use redeliver_operator::files::{FileError, read_schema, read_text};
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::sentences::all_invalid;
 use redeliver_operator::terminal::escape::{escaped, escaped_lines};
+use redeliver_operator::terminal::help::{Closing, VALIDATE};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::counted;
 use redeliver_operator::{ExitCode, Failure};
 use serde::Serialize;
 
-/// Check messages, a retry policy or a data schema, and name the JSON Pointer and rule of each violation.
+/// The end of the help of `check`.
+const CLOSING: Closing = Closing {
+    command: "check",
+    page: "send",
+    examples: &[
+        "redeliver check orders.jsonl --data-schema order.schema.json",
+        "redeliver check events.jsonl --plain --message-id-pointer /detail/id",
+        "redeliver check --policy policy.json --format json",
+        "redeliver check examples/messages.jsonl",
+    ],
+    notes: &[
+        "JSON: {schema, valid, files: [{name, messages: {all, invalid, plain, without_id} (null: not a file of \
+              messages), findings}]}",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "All is valid."),
+        (ExitCode::Failed, "", "A file cannot be read."),
+        (ExitCode::Usage, "", ""),
+        (ExitCode::Found, "violations", ""),
+    ],
+};
+
+/// Check messages, a retry policy or a data schema. Names the JSON Pointer and the rule of each violation.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver check examples/messages.jsonl
-  redeliver check orders.jsonl --data-schema order.schema.json
-  redeliver check events.jsonl --plain --message-id-pointer /detail/id
-  redeliver check --policy policy.json --format json
-
-JSON: {schema, valid, files: [{name, messages: {all, invalid, plain, without_id} (null: not a file of messages), findings}]}
-
-Exit codes:
-  0  all valid
-  1  an unreadable file
-  2  bad usage
-  3  violations were found")]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 #[command(group = ArgGroup::new("checked").required(true).multiple(true).args(["messages", "policy", "data_schema"]))]
 pub struct Arguments {
-    /// Messages: JSON Lines, one body a line, or one JSON document over several lines; what `aws sqs receive-message` prints, an SQS event of Lambda, or a JSON array of messages. `-` is standard input
+    /// A file with one message per line, or `-` for standard input
+    ///
+    /// JSON Lines, one body per line, or one JSON document over several lines; the output of `aws sqs receive-message`, an
+    /// SQS event of Lambda, or a JSON array of messages.
     #[arg(value_name = "FILE")]
     messages: Option<PathBuf>,
     /// A retry policy
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = VALIDATE, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// A JSON Schema for `data`; messages are checked against it, too
-    #[arg(long, value_name = "FILE")]
+    /// JSON Schema for the `data` of each message
+    ///
+    /// The schema is checked itself, and messages against it.
+    #[arg(long, help_heading = VALIDATE, value_name = "FILE")]
     data_schema: Option<PathBuf>,
     #[command(flatten)]
     plain: PlainArguments,

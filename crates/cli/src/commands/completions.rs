@@ -2,24 +2,32 @@
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
+use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::terminal::output::Output;
 use redeliver_operator::{ExitCode, Failure};
 
+/// The end of the help of `completions`.
+const CLOSING: Closing = Closing {
+    command: "completions",
+    page: "install",
+    examples: &[
+        "redeliver completions bash \\\n> ~/.local/share/bash-completion/completions/redeliver",
+        "redeliver completions zsh > ~/.zfunc/_redeliver  # fpath+=~/.zfunc",
+        "redeliver completions fish > ~/.config/fish/completions/redeliver.fish",
+        "redeliver completions powershell >> $PROFILE",
+        "redeliver completions elvish >> ~/.config/elvish/rc.elv",
+    ],
+    notes: &[],
+    exit_codes: &[
+        (ExitCode::Done, "", "The script is printed."),
+        (ExitCode::Failed, "", "Standard output cannot be written."),
+        (ExitCode::Usage, "", ""),
+    ],
+};
+
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver completions bash \\
-    > ~/.local/share/bash-completion/completions/redeliver
-  redeliver completions zsh > ~/.zfunc/_redeliver  # fpath+=~/.zfunc
-  redeliver completions fish > ~/.config/fish/completions/redeliver.fish
-  redeliver completions powershell >> $PROFILE
-  redeliver completions elvish >> ~/.config/elvish/rc.elv
-
-Exit codes:
-  0  printed
-  1  standard output cannot be written
-  2  bad usage")]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
     /// The shell
     #[arg(value_enum)]

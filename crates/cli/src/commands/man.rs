@@ -1,4 +1,4 @@
-//! `redeliver man`: the manual, one page a command, with the same text as `--help`.
+//! `redeliver man`: the manual, one page per command, with all that `--help` leaves out.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,26 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use redeliver_dead_letters::files::publish;
 use redeliver_operator::files::unwritable;
+use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::{ExitCode, Failure, UsageError};
 
-/// Write the manual pages, one a command, into a directory.
+/// The end of the help of `man`.
+const CLOSING: Closing = Closing {
+    command: "man",
+    page: "install",
+    examples: &["redeliver man ~/.local/share/man/man1", "redeliver man man1 && man man1/redeliver-send.1"],
+    notes: &[],
+    exit_codes: &[
+        (ExitCode::Done, "", "The pages are written."),
+        (ExitCode::Failed, "", "A page cannot be written."),
+        (ExitCode::Usage, "", ""),
+    ],
+};
+
+/// Write the manual pages into a directory, one page per command. Creates the directory, and replaces pages of the same
+/// names.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver man ~/.local/share/man/man1
-  redeliver man man1 && man man1/redeliver-send.1
-
-The directory is made where it does not exist; pages of the same names are replaced.
-
-Exit codes:
-  0  written
-  1  a page cannot be written
-  2  bad usage")]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
     /// The directory for the pages
     #[arg(value_name = "DIRECTORY")]
@@ -62,7 +67,7 @@ fn page(man: &Man, command: &Command) -> io::Result<Vec<u8>> {
     if command.has_subcommands() {
         man.render_subcommands_section(&mut page)?;
     }
-    if let Some(text) = command.get_after_help() {
+    if let Some(text) = command.get_after_long_help() {
         closing(&text.to_string()).to_writer(&mut page)?;
     }
     Ok(page)

@@ -4,61 +4,91 @@
 use clap::Args;
 use redeliver_operator::pause::{Changed, Switched, Wanted, switch_readers};
 use redeliver_operator::queues::{Connection, Queues};
+use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{ExitCode, Failure};
 
 use super::apply_args::ApplyArgs;
 
-/// Stop calling the target: messages wait in the source queue and spend no attempts.
+const SWITCH: &str = "Switch";
+
+/// The end of the help of `pause`.
+const PAUSE: Closing = Closing {
+    command: "pause",
+    page: "operate/pause",
+    examples: &[
+        "redeliver pause --stack redeliver-prod --apply",
+        "redeliver pause --prefix orders --stage prod --apply",
+        "redeliver pause --queue orders --apply",
+        "redeliver pause --stack redeliver-prod --all --region eu-central-1 --apply",
+    ],
+    notes: &[
+        "Disables the event source mapping of the source queue, and waits until it is Disabled, for three minutes at \
+              most. Messages that are being processed are finished; others wait, at most for the queue's retention. Pausing \
+              twice changes nothing. `redeliver resume` starts everything again, and so may a deployment of the stack \
+              (`redeliver preflight`). Containers (`redeliver work`) have no event source mapping: stop them where they \
+              run.",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "It is paused, or would be."),
+        (ExitCode::Failed, "", "Queues or mappings cannot be read: nothing was changed."),
+        (ExitCode::Usage, "", ""),
+        (ExitCode::NotAllDone, "", "A mapping is not Disabled, or a queue has none; the others are."),
+        (
+            ExitCode::NotThere,
+            "an event source mapping",
+            "None reads the queues, so there is nothing that could be paused.",
+        ),
+    ],
+};
+
+/// The end of the help of `resume`.
+const RESUME: Closing = Closing {
+    command: "resume",
+    page: "operate/pause",
+    examples: &[
+        "redeliver resume --stack redeliver-prod --apply",
+        "redeliver resume --prefix orders --stage prod --apply",
+        "redeliver resume --queue orders --region eu-central-1 --apply",
+    ],
+    notes: &[
+        "Enables each disabled event source mapping of the source queue and of the queues that `pause --all` stops, \
+              and waits until they are Enabled, for three minutes at most. Without a pause, this changes nothing.",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "It is resumed, or would be."),
+        (ExitCode::Failed, "", "Queues or mappings cannot be read: nothing was changed."),
+        (ExitCode::Usage, "", ""),
+        (ExitCode::NotAllDone, "", "A mapping is not Enabled, or a queue has none; the others are."),
+        (
+            ExitCode::NotThere,
+            "an event source mapping",
+            "None reads the queues, so there is nothing that could be resumed.",
+        ),
+    ],
+};
+
+/// Stop calling the target: messages wait, and spend no attempts. Shows which event source mappings would be disabled,
+/// and disables them only with --apply.
 ///
-/// Shows which event source mappings would be disabled, and disables them only with --apply.
+/// The messages wait in the source queue.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver pause --stack redeliver-prod --apply
-  redeliver pause --prefix orders --stage prod --apply
-  redeliver pause --queue orders --apply
-  redeliver pause --stack redeliver-prod --all --region eu-central-1 --apply
-
-Disables the event source mapping of the source queue, and waits until it is Disabled, for three minutes at most. \
-Messages that are being processed are finished; others wait, at most for the queue's retention. Pausing twice changes \
-nothing. `redeliver resume` starts everything again, and so may a deployment of the stack (`redeliver preflight`). Containers (`redeliver \
-work`) have no event source mapping: stop them where they run.
-
-Exit codes:
-  0  paused, or would be
-  1  queues or mappings cannot be read: nothing was changed
-  2  bad usage
-  5  a mapping is not Disabled, or a queue has none; the others are
-  8  no event source mapping reads the queues: there is nothing that could be paused")]
+#[command(after_help = PAUSE.short(), after_long_help = PAUSE.long())]
 pub struct PauseArguments {
-    /// Also stop the mappings of the intermediate DLQ (no retry is scheduled) and of the annotation queue
-    #[arg(long, conflicts_with = "queues")]
+    /// Also stop the functions that schedule retries and write final records
+    ///
+    /// That is, the mappings of the intermediate DLQ and of the annotation queue. Retries wait, too.
+    #[arg(long, help_heading = SWITCH, conflicts_with = "queues")]
     all: bool,
     #[command(flatten)]
     which: Which,
 }
 
-/// Start all functions of a deployment again after `pause`.
-///
-/// Shows which event source mappings would be enabled, and enables them only with --apply.
+/// Start all functions of a deployment again after `pause`. Shows which event source mappings would be enabled, and
+/// enables them only with --apply.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver resume --stack redeliver-prod --apply
-  redeliver resume --prefix orders --stage prod --apply
-  redeliver resume --queue orders --region eu-central-1 --apply
-
-Enables each disabled event source mapping of the source queue and of the queues that `pause --all` stops, and waits \
-until they are Enabled, for three minutes at most. Without a pause, this changes nothing.
-
-Exit codes:
-  0  resumed, or would be
-  1  queues or mappings cannot be read: nothing was changed
-  2  bad usage
-  5  a mapping is not Enabled, or a queue has none; the others are
-  8  no event source mapping reads the queues: there is nothing that could be resumed")]
+#[command(after_help = RESUME.short(), after_long_help = RESUME.long())]
 pub struct ResumeArguments {
     #[command(flatten)]
     which: Which,
@@ -69,7 +99,7 @@ pub struct ResumeArguments {
 struct Which {
     #[command(flatten)]
     queues: Queues,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = SWITCH)]
     apply: ApplyArgs,
     #[command(flatten)]
     printing: Printing,

@@ -3,29 +3,38 @@
 use clap::Args;
 use redeliver_operator::permissions::{Command, Names, policy};
 use redeliver_operator::queues::{Connection, DeploymentArgs};
+use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::terminal::output::Output;
 use redeliver_operator::{ExitCode, Failure};
 
-/// Print the least IAM policy that a command needs, as JSON.
+/// The end of the help of `permissions`.
+const CLOSING: Closing = Closing {
+    command: "permissions",
+    page: "deploy/permissions",
+    examples: &[
+        "redeliver permissions audit",
+        "redeliver permissions redrive --stack redeliver-prod -o redrive-policy.json",
+        "redeliver permissions pause --prefix orders --stage prod",
+    ],
+    notes: &[
+        "A queue's own key needs rights, too: they are in the policy of a deployment whose queues have one. The key's \
+              policy must let its account's IAM policies in. `--queue NAME` also needs sqs:GetQueueUrl on that queue. An \
+              archive, s3://BUCKET/PREFIX, also needs s3:ListBucket on the bucket and s3:GetObject on its objects; \
+              `redrive --to` and `purge --backup`, which write to it, s3:PutObject.",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "The policy is printed."),
+        (ExitCode::Failed, "", "The deployment cannot be read."),
+        (ExitCode::Usage, "", ""),
+    ],
+};
+
+/// Print the least IAM policy that a command needs, as JSON. Names the queues of a deployment, or has placeholders.
 ///
 /// With --stack, or --prefix and --stage, its resources are those of the deployment, with the keys of its queues. Without,
 /// they are placeholders in capitals: replace REGION, ACCOUNT, STACK, SOURCE, FINAL_DLQ and the like.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver permissions audit
-  redeliver permissions redrive --stack redeliver-prod -o redrive-policy.json
-  redeliver permissions pause --prefix orders --stage prod
-
-A queue's own key needs rights, too: they are in the policy of a deployment whose queues have one. The key's policy must \
-let its account's IAM policies in. `--queue NAME` also needs sqs:GetQueueUrl on that queue. An archive, s3://BUCKET/PREFIX, \
-also needs s3:ListBucket on the bucket and s3:GetObject on its objects; `redrive --to` and `purge --backup`, which write \
-to it, s3:PutObject.
-
-Exit codes:
-  0  the policy is printed
-  1  the deployment cannot be read
-  2  bad usage")]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
     /// The command
     #[arg(value_enum)]

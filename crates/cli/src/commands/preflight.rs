@@ -6,41 +6,54 @@ use clap::Args;
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::preflight::look;
 use redeliver_operator::queues::{Connection, NamedDeployment};
+use redeliver_operator::terminal::help::{Closing, VALIDATE};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{ExitCode, Failure};
 
-/// Check before you deploy: a deployment may resume what `redeliver pause` has stopped, messages may bypass redeliver by
-/// another event source mapping, and a new account may not have the concurrency that the stack wants.
+/// The end of the help of `preflight`.
+const CLOSING: Closing = Closing {
+    command: "preflight",
+    page: "operate/pause",
+    examples: &[
+        "redeliver preflight --stack redeliver-prod",
+        "redeliver preflight --stack orders --template cdk.out/orders.template.json",
+        "redeliver preflight --prefix orders --stage test",
+    ],
+    notes: &[
+        "A stack that is not deployed yet is not paused; queues of its template that exist are named. Of the stack's event \
+         source mappings, and of those of the function that reads its source queue, two readers of one queue are named, and \
+         mappings without ReportBatchItemFailures. The concurrency that a template wants is the sum of its event source \
+         mappings' limits (10 for each provisioned poller), or of the reservations of their functions and 100 that Lambda \
+         keeps unreserved; parameters count with their defaults. It is compared with the account's quota in the region.",
+        "JSON: {schema, paused: [{queue, function, state}], event_sources: [{queue, function, uuid, advice}], taken_queues: \
+         [name] (null: not known), concurrency: {wanted, quota, advice}, problems}",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "Nothing was found."),
+        (ExitCode::Failed, "", "The template cannot be read."),
+        (ExitCode::Usage, "", ""),
+        (
+            ExitCode::Found,
+            "",
+            "Something may be resumed, a mapping is wrong, a name is taken, or concurrency is too low.",
+        ),
+        (ExitCode::Incomplete, "", ""),
+    ],
+};
+
+/// Check a deployment before you update it. Finds functions that the update may resume, other readers of the queues,
+/// names that are taken, and too little concurrency.
 ///
-/// It reads and changes nothing. `cargo xtask cdk deploy` runs it; run it yourself before any other update of a stack.
+/// A deployment may resume what `redeliver pause` has stopped, messages may bypass redeliver by another event source
+/// mapping, and a new account may not have the concurrency that the stack wants. It reads and changes nothing. `cargo xtask cdk deploy` runs it; run it yourself before any other update of a stack.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver preflight --stack redeliver-prod
-  redeliver preflight --stack orders --template cdk.out/orders.template.json
-  redeliver preflight --prefix orders --stage test
-
-A stack that is not deployed yet is not paused; queues of its template that exist are named. Of the stack's event source \
-mappings, and of those of the function that reads its source queue, two readers of one queue are named, and mappings \
-without ReportBatchItemFailures. The concurrency that a template wants is the sum of its event source mappings' limits \
-(10 for each provisioned poller), or of the reservations of their functions and 100 that Lambda keeps unreserved; \
-parameters count with their defaults. It is compared with the account's quota in the region.
-
-JSON: {schema, paused: [{queue, function, state}], event_sources: [{queue, function, uuid, advice}], taken_queues: [name] \
-(null: not known), concurrency: {wanted, quota, advice}, problems}
-
-Exit codes:
-  0  nothing was found
-  1  the template cannot be read
-  2  bad usage
-  3  something may be resumed, a mapping is wrong, a name is taken, or concurrency is too low
-  4  something could not be read; the rest is shown")]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
     #[command(flatten)]
     deployment: NamedDeployment,
     /// The CloudFormation template that will be deployed, in JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = VALIDATE, value_name = "FILE")]
     template: Option<PathBuf>,
     #[command(flatten)]
     printing: Printing,

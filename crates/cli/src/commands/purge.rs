@@ -11,6 +11,7 @@ use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::purge::{PurgeOutcome, PurgeRequest};
 use redeliver_operator::queues::{DeadLetterQueue, account};
 use redeliver_operator::sentences::{incompleteness, still_hidden};
+use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::terminal::layout::Layout;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::signals::interrupted;
@@ -22,37 +23,44 @@ use crate::commands::apply_args::ApplyArgs;
 use crate::commands::audit::groups_for_people;
 use crate::commands::selection_args::SelectionArgs;
 
-/// Delete selected dead letters, each after it is written to a backup file.
+/// The end of the help of `purge`.
+const CLOSING: Closing = Closing {
+    command: "purge",
+    page: "operate/purge",
+    examples: &[
+        "redeliver purge --stack redeliver-prod --backup one.jsonl \\\n--ids 0191f3a2-7b1c-7d3e-8f00-000000000001",
+        "redeliver purge --stack redeliver-prod --backup expired.jsonl --apply \\\n\
+         --where '.error_type == \"MESSAGE_EXPIRED\"'",
+        "redeliver purge --stack redeliver-prod --backup s3://my-archive/redeliver \\\n--group 21d708b3fca00092",
+    ],
+    notes: &[
+        "`redeliver send --backup expired.jsonl` sends the messages of a backup again. Select messages with --group, \
+              --ids or --where; `--where true` selects all messages.",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "Everything selected was deleted, or would be."),
+        (ExitCode::Failed, "", "A queue or a file cannot be used."),
+        (ExitCode::Usage, "", "Also a filter that is not jq."),
+        (ExitCode::Incomplete, "", "Not all of the queue was seen: run it again, with another backup file."),
+        (ExitCode::NotAllDone, "", "A message could not be deleted, or the filter could not judge it."),
+        (ExitCode::NotThere, "a message or a group", ""),
+        (ExitCode::Interrupted, "", "What was deleted is in the backup."),
+    ],
+};
+
+/// Delete dead letters, each after it is in a backup. Shows them in groups, and deletes only with --apply.
 ///
-/// Shows them in groups with an example of each, and deletes them only with --apply.
+/// Each group is shown with an example.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver purge --stack redeliver-prod --backup one.jsonl \\
-    --ids 0191f3a2-7b1c-7d3e-8f00-000000000001
-  redeliver purge --stack redeliver-prod --backup expired.jsonl --apply \\
-    --where '.error_type == \"MESSAGE_EXPIRED\"'
-  redeliver purge --stack redeliver-prod --backup s3://my-archive/redeliver \\
-    --group 21d708b3fca00092
-
-`redeliver send --backup expired.jsonl` sends the messages of a backup again. Select messages with --group, --ids or \
---where; `--where true` selects all messages.
-
-Exit codes:
-  0    everything picked was deleted, or would be
-  1    a queue or a file cannot be used
-  2    bad usage, or a filter that is not jq
-  4    not all of the queue was seen: run it again, with another backup file
-  5    something picked could not be deleted, or the filter could not judge a message,
-       which stays
-  8    a message or a group that was named is not in the queue
-  130  interrupted: what was deleted is in the backup")]
+#[command(next_help_heading = "Delete")]
+#[command(override_usage = "redeliver purge [OPTIONS] --backup <FILE> <--queue|--stack|--prefix|--stage>")]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
     #[command(flatten)]
     queue: DeadLetterQueue,
     #[command(flatten)]
     selection: SelectionArgs,
-    /// The file for deleted messages; it must not exist yet. Or an archive, s3://BUCKET[/PREFIX]
+    /// The new file for deleted messages, or an archive, s3://BUCKET[/PREFIX]
     #[arg(long, value_name = "FILE")]
     backup: PathBuf,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use redeliver_core::strategy::{Definition, RetryLoop};
 
 use redeliver_operator::terminal::stderr;
 
-/// Parses a strategy by its name; `--help` has a line for each.
+/// Parses a strategy by its name; the manual page has a line for each.
 pub(crate) fn strategies<S: Into<RetryLoop> + Copy + Send + Sync + 'static>(
     offered: impl IntoIterator<Item = S>,
 ) -> impl TypedValueParser<Value = S> {

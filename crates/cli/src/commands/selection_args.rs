@@ -3,22 +3,27 @@
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use redeliver_dead_letters::{Filter, FilterError, Pick};
+use redeliver_operator::terminal::help::SELECT;
 use redeliver_operator::terminal::units::number;
 
 /// The options that select dead letters. Without any of them, all are selected.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SelectionArgs {
     /// Only messages of this group, as `redeliver audit` shows it
-    #[arg(long, value_name = "FINGERPRINT")]
+    #[arg(long, help_heading = SELECT, value_name = "FINGERPRINT")]
     pub group: Option<String>,
-    /// Only messages with one of these ids (`message_id` or SQS's), separated by commas
-    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    /// Only messages with one of these ids, separated by commas
+    ///
+    /// An id is the `message_id` or SQS's.
+    #[arg(long, help_heading = SELECT, value_name = "ID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub ids: Vec<String>,
-    /// Only messages for which this jq filter is true; it must return true, false or null
-    #[arg(long = "where", value_name = "JQ")]
+    /// Only messages for which this jq filter is true
+    ///
+    /// The filter must return true, false or null.
+    #[arg(long = "where", help_heading = SELECT, value_name = "JQ")]
     pub filter: Option<String>,
     /// Maximum number of messages
-    #[arg(long, value_name = "N", value_parser = number(1_u64..))]
+    #[arg(long, help_heading = SELECT, value_name = "N", value_parser = number(1_u64..))]
     pub max: Option<u64>,
 }
 

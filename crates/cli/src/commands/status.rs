@@ -6,41 +6,47 @@ use redeliver_core::ports::Clock as _;
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::queues::{Connection, Queues};
 use redeliver_operator::status::{Status, look_at};
+use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{ExitCode, Failure};
 
-/// Show whether a deployment's target is down and since when, how many messages wait in each of its queues, and what
-/// reads them.
+/// The end of the help of `status`.
+const CLOSING: Closing = Closing {
+    command: "status",
+    page: "operate/status",
+    examples: &[
+        "redeliver status --stack redeliver-prod",
+        "redeliver status --queue orders --queue orders-dlq",
+        "redeliver status --stack redeliver-prod --format json --profile operations",
+        "redeliver status --prefix orders --stage test",
+    ],
+    notes: &[
+        "The circuit breaker of the function that reads the source queue finds out that the target is down. Its CloudWatch \
+         metric CircuitOpen shows an outage to five minutes, a minute or two late, and for up to 22 minutes after the last \
+         sign; LongestHoldSeconds is the longest hold. This needs the permission cloudwatch:GetMetricData. Without a \
+         circuit breaker no outage is seen.",
+        "No list names the containers or programs that read a queue. They are deduced from the receives of the last 15 \
+         minutes, also empty ones, which CloudWatch counts a few minutes late. Without figures from CloudWatch, messages in \
+         flight show that something reads the queue. Other readers cannot be distinguished from an event source mapping \
+         that is on.",
+        "With on_give_up: block, it also lists the blocked groups of an ordered queue: `redeliver unblock` decides on them.",
+        "The counts are SQS's own and approximate. The age of the oldest message (the CloudWatch metric \
+         ApproximateAgeOfOldestMessage) is on the stack's dashboard. It leaves out messages that were received three times \
+         or more, as three audits do, so it does not show when SQS deletes dead letters: `redeliver audit` does.",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "All of it is shown."),
+        (ExitCode::Failed, "", "The deployment or its queues cannot be read."),
+        (ExitCode::Usage, "", ""),
+        (ExitCode::Incomplete, "", "Event source mappings or a metric could not be read."),
+    ],
+};
+
+/// Show whether the target is down, and what waits in each queue. Also shows what reads the queues, and the blocked
+/// groups of an ordered queue.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver status --stack redeliver-prod
-  redeliver status --prefix orders --stage test
-  redeliver status --queue orders --queue orders-dlq
-  redeliver status --stack redeliver-prod --format json --profile operations
-
-The circuit breaker of the function that reads the source queue finds out that the target is down. Its CloudWatch \
-metric CircuitOpen shows an outage to five minutes, a minute or two late, and for up to 22 minutes after the last \
-sign; LongestHoldSeconds is the longest hold. This needs the permission cloudwatch:GetMetricData. Without a circuit \
-breaker no outage is seen.
-
-No list names the containers or programs that read a queue. They are deduced from the receives of the last 15 \
-minutes, also empty ones, which CloudWatch counts a few minutes late. Without figures from CloudWatch, messages in \
-flight show that something reads the queue. Other readers cannot be distinguished from an event source mapping that \
-is on.
-
-With on_give_up: block, it also lists the blocked groups of an ordered queue: `redeliver unblock` decides on them.
-
-The counts are SQS's own and approximate. The age of the oldest message (the CloudWatch metric \
-ApproximateAgeOfOldestMessage) is on the stack's dashboard. It leaves out messages that were received three times or more, \
-as three audits do, so it does not show when SQS deletes dead letters: `redeliver audit` does.
-
-Exit codes:
-  0  all of it is shown
-  1  the deployment or its queues cannot be read
-  2  bad usage
-  4  event source mappings or a metric could not be read; the rest is shown")]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
     #[command(flatten)]
     queues: Queues,

@@ -10,6 +10,7 @@ use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::queues::{Connection, OneQueue, QueueAddress, account};
 use redeliver_operator::sentences::still_hidden;
 use redeliver_operator::status::blocked_table;
+use redeliver_operator::terminal::help::{CONNECT, Closing};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::counted;
@@ -18,46 +19,64 @@ use redeliver_operator::{ExitCode, Failure, UsageError};
 
 use super::apply_args::ApplyArgs;
 
-/// List the blocked groups of an ordered queue; call their first message again, or take it out.
+/// The end of the help of `unblock`.
+const CLOSING: Closing = Closing {
+    command: "unblock",
+    page: "operate/unblock",
+    examples: &[
+        "redeliver unblock --stack redeliver-prod",
+        "redeliver unblock account-7 --retry --stack redeliver-prod --apply",
+        "redeliver unblock account-7 --backup account-7.jsonl --prefix orders --apply",
+        "redeliver unblock --retry --queue orders-blocked --source orders.fifo --apply",
+    ],
+    notes: &[
+        "--retry brings the message back at once, in its place: fix the target or the data before. If it fails again, \
+              its group is blocked again. With --backup its group goes on without it; `redeliver send --backup \
+              account-7.jsonl` sends it to the end of its group later.",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "The groups are listed, or not blocked any more."),
+        (ExitCode::Failed, "", "A queue or a file cannot be used."),
+        (ExitCode::Usage, "", ""),
+        (
+            ExitCode::Incomplete,
+            "",
+            "Not all groups were seen: a notice is visible after a minute. Run it again.",
+        ),
+        (ExitCode::NotAllDone, "", "A decision was not carried out, or a notice could not be deleted."),
+        (ExitCode::NotThere, "a group without a notice", ""),
+    ],
+};
+
+/// Decide on the blocked groups of an ordered queue. Lists them, or with --retry or --backup shows the plan for them, and
+/// carries it out only with --apply.
 ///
 /// With `on_give_up: block`, a message that is given up stays on its queue, and the rest of its group waits behind it.
 /// Without --retry and --backup the groups are only listed.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver unblock --stack redeliver-prod
-  redeliver unblock account-7 --retry --stack redeliver-prod --apply
-  redeliver unblock account-7 --backup account-7.jsonl --prefix orders --apply
-  redeliver unblock --retry --queue orders-blocked --source orders.fifo --apply
-
---retry brings the message back at once, in its place: mend the target or the data before. If it fails again, its \
-group is blocked again. With --backup its group goes on without it; `redeliver send --backup account-7.jsonl` sends it \
-to the end of its group later.
-
-Exit codes:
-  0  listed, or the groups are not blocked any more
-  1  a queue or a file cannot be used
-  2  bad usage
-  4  not all groups were seen: a notice is visible after a minute. Run it again
-  5  a decision was not carried out, or a notice could not be deleted
-  8  a group that was named has no notice")]
+#[command(next_help_heading = "Decide")]
+#[command(override_usage = "redeliver unblock [OPTIONS] <--queue|--stack|--prefix|--stage> [GROUP]...")]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
-    /// Only these groups (MessageGroupId); by default all of them
-    #[arg(value_name = "GROUP")]
+    /// Only these groups (MessageGroupId) [default: all]
+    #[arg(help_heading = None::<&str>, value_name = "GROUP")]
     groups: Vec<String>,
     /// Call the first message of each group again at once
     #[arg(long, conflicts_with = "backup")]
     retry: bool,
-    /// Delete the first message of each group after it is in this file, which must not exist yet; or in an archive,
-    /// s3://BUCKET[/PREFIX]
+    /// Delete the first message of each group, once it is in this new file
+    ///
+    /// Or in an archive, s3://BUCKET[/PREFIX].
     #[arg(long, value_name = "FILE")]
     backup: Option<PathBuf>,
     #[command(flatten)]
     bucket_owner: BucketOwnerArgs,
     #[command(flatten)]
     queue: OneQueue,
-    /// The ordered queue, if --queue names the queue with the notices: its URL, name or ARN
-    #[arg(long, value_name = "QUEUE", requires = "queue")]
+    /// With --queue, which has the notices: the ordered queue
+    ///
+    /// Its URL, name or ARN.
+    #[arg(long, help_heading = CONNECT, value_name = "QUEUE", requires = "queue")]
     source: Option<QueueAddress>,
     #[command(flatten)]
     apply: ApplyArgs,

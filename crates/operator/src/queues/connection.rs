@@ -21,18 +21,23 @@ use super::request_log::Requests;
 use super::{QueueAddress, is_on_this_machine, profile};
 use crate::Failure;
 use crate::next_command::option_words;
+use crate::terminal::help::CONNECT;
 
 /// The options that choose the AWS account, region and endpoint.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Connection {
-    /// A profile of the AWS configuration files; it takes precedence over credentials in the environment
-    #[arg(long, value_name = "NAME")]
+    /// A profile of the AWS configuration files
+    ///
+    /// It takes precedence over credentials in the environment.
+    #[arg(long, help_heading = CONNECT, value_name = "NAME")]
     profile: Option<String>,
-    /// The AWS region; by default the profile's, or `AWS_REGION`
-    #[arg(long, value_name = "REGION")]
+    /// The AWS region [default: the profile's, or `AWS_REGION`]
+    #[arg(long, help_heading = CONNECT, value_name = "REGION")]
     region: Option<String>,
-    /// An endpoint other than AWS, such as an emulator's; by default `AWS_ENDPOINT_URL`
-    #[arg(long, value_name = "URL")]
+    /// An endpoint other than AWS [default: `AWS_ENDPOINT_URL`]
+    ///
+    /// Such as that of an emulator of AWS.
+    #[arg(long, help_heading = CONNECT, value_name = "URL")]
     endpoint_url: Option<String>,
     /// Not an option: what was loaded by them.
     #[arg(skip)]
@@ -44,8 +49,10 @@ pub struct Connection {
 pub struct DeadLetterQueue {
     #[command(flatten)]
     which: OneQueue,
-    /// Read the queue even if it has a redrive policy: reading counts as receiving, and may move its messages on
-    #[arg(long)]
+    /// Read the queue even if it has a redrive policy
+    ///
+    /// Reading counts as receiving, so SQS may move its messages on.
+    #[arg(long, help_heading = CONNECT)]
     force: bool,
     #[command(flatten)]
     pub connection: Connection,

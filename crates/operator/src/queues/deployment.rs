@@ -11,19 +11,22 @@ use redeliver_core::strategy::Role;
 
 use super::{Connection, Requests, describe};
 use crate::Failure;
+use crate::terminal::help::CONNECT;
 use crate::terminal::stderr;
 
 /// The options that name a deployment.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Deployment {
     /// The name of the redeliver stack [env: REDELIVER_STACK]
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["prefix", "stage"])]
+    #[arg(long, help_heading = CONNECT, value_name = "NAME", conflicts_with_all = ["prefix", "stage"])]
     stack: Option<String>,
-    /// The deployment's prefix, also of a construct in your own app [default: redeliver]
-    #[arg(long, value_name = "NAME")]
+    /// The deployment's prefix [default: redeliver]
+    ///
+    /// The names of its queues begin with PREFIX-STAGE. Use it for a construct in an app of your own, too.
+    #[arg(long, help_heading = CONNECT, value_name = "NAME")]
     prefix: Option<String>,
     /// The deployment's stage [default: prod]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = CONNECT, value_name = "NAME")]
     stage: Option<String>,
 }
 

@@ -7,6 +7,7 @@ use redeliver_core::strategy::Role;
 use super::deployment::Deployment;
 use super::{Connection, KnownQueue, QueueAddress};
 use crate::next_command::option_words;
+use crate::terminal::help::CONNECT;
 use crate::{Failure, UsageError};
 
 /// One queue.
@@ -14,7 +15,7 @@ use crate::{Failure, UsageError};
 #[group(required = true, multiple = true, args = ["queue", "stack", "prefix", "stage"])]
 pub struct OneQueue {
     /// The queue: its URL, name or ARN
-    #[arg(long, value_name = "QUEUE", conflicts_with_all = ["stack", "prefix", "stage"])]
+    #[arg(long, help_heading = CONNECT, value_name = "QUEUE", conflicts_with_all = ["stack", "prefix", "stage"])]
     queue: Option<QueueAddress>,
     #[command(flatten)]
     deployment: Deployment,
@@ -24,8 +25,8 @@ pub struct OneQueue {
 #[derive(Clone, Debug, Default, Args)]
 #[group(required = true, multiple = true, args = ["queues", "stack", "prefix", "stage"])]
 pub struct Queues {
-    /// A queue: its URL, name or ARN; may be given several times
-    #[arg(long = "queue", value_name = "QUEUE", conflicts_with_all = ["stack", "prefix", "stage"])]
+    /// A queue: its URL, name or ARN; may be repeated
+    #[arg(long = "queue", help_heading = CONNECT, value_name = "QUEUE", conflicts_with_all = ["stack", "prefix", "stage"])]
     queues: Vec<QueueAddress>,
     #[command(flatten)]
     deployment: Deployment,

@@ -11,13 +11,16 @@ use serde::Serialize;
 
 use crate::files::{FileError, create_output, unwritable};
 use crate::terminal::escape::{escaped_json, escaped_lines};
+use crate::terminal::help::SHOW;
 use crate::terminal::layout::Layout;
 
 /// The destination of a report.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Output {
-    /// Write to this file instead of standard output; an existing file is not overwritten
-    #[arg(short, long, value_name = "FILE")]
+    /// Write to this new file instead of standard output
+    ///
+    /// An existing file is not overwritten.
+    #[arg(short, long, help_heading = SHOW, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
@@ -33,8 +36,8 @@ pub enum Format {
 /// The format and the destination of a report.
 #[derive(Clone, Debug, Args)]
 pub struct Printing {
-    /// The format of the result
-    #[arg(long, value_enum, default_value_t = Format::Table)]
+    /// The format
+    #[arg(long, help_heading = SHOW, value_enum, default_value_t = Format::Table)]
     format: Format,
     #[command(flatten)]
     output: Output,

@@ -17,6 +17,7 @@ use redeliver_core::lock;
 
 use crate::next_command::{NextCommand, docs_url};
 use crate::terminal::escape::escaped_lines;
+use crate::terminal::help::ALL_COMMANDS;
 
 const QUIET: u8 = 0;
 const NORMAL: u8 = 1;
@@ -28,19 +29,19 @@ static LEVEL: AtomicU8 = AtomicU8::new(NORMAL);
 /// The progress bar of the process, if there is one.
 static PROGRESS: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
 
-const OF_ALL: &str = "Options of all commands";
-
 /// The options about standard error.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct StderrArgs {
-    /// Print more on standard error: each request to AWS, and the answer's status
-    #[arg(short, long, global = true, help_heading = OF_ALL, conflicts_with = "quiet")]
+    /// Print each request to AWS and its status on standard error
+    #[arg(short, long, global = true, help_heading = ALL_COMMANDS, conflicts_with = "quiet")]
     verbose: bool,
-    /// Print only warnings and errors on standard error: no remarks, no progress
-    #[arg(short, long, global = true, help_heading = OF_ALL)]
+    /// Print only warnings and errors on standard error
+    #[arg(short, long, global = true, help_heading = ALL_COMMANDS)]
     quiet: bool,
-    /// When to use colours; `auto` means on a terminal without `NO_COLOR`
-    #[arg(long, global = true, help_heading = OF_ALL, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
+    /// When to use colours
+    ///
+    /// `auto` means on a terminal without `NO_COLOR`.
+    #[arg(long, global = true, help_heading = ALL_COMMANDS, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
 

@@ -82,8 +82,8 @@ fn the_help_has_examples_and_exit_codes() {
     for expected in [
         "Examples:",
         "Exit codes:",
-        "  0    no matching dead letters",
-        "  4    not all of the queue",
+        "  0    done, and nothing needs attention: no dead letters match",
+        "  4    not everything could be read",
         "  7    SQS deletes",
     ] {
         assert!(help.contains(expected), "{help}");

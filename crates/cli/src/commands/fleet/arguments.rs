@@ -1,60 +1,75 @@
 //! The arguments of `redeliver fleet`.
 
 use clap::{Args, ValueEnum};
+use redeliver_operator::ExitCode;
 use redeliver_operator::queues::Connection;
+use redeliver_operator::terminal::help::{CONNECT, Closing, SHOW};
 use redeliver_operator::terminal::output::Output;
 
-/// Show every dead-letter queue of an account: what feeds it, how much waits in it and for how long, and what is wrong
-/// with it.
+/// The end of the help of `fleet`.
+const CLOSING: Closing = Closing {
+    command: "fleet",
+    page: "fleet",
+    examples: &[
+        "redeliver fleet --region eu-central-1 --region us-east-1",
+        "redeliver fleet --profile shop --profile billing --format html -o fleet.html",
+        "redeliver fleet --format json | jq '.dlqs[] | select(.visible > 0) | .name'",
+    ],
+    notes: &[
+        "Findings about a DLQ: it does not exist (missing); its redrive policy names itself (points_to_itself); it is a \
+         FIFO queue and its source is not, or the other way round (kind_mismatch); it keeps messages no longer than the \
+         queue that feeds it (short_retention); messages wait in it, nothing is seen to read it, and no CloudWatch alarm \
+         watches it (no_alarm); SQS deletes the oldest message soon, in the last fifth of its retention (deleted_soon). \
+         That nothing points to it (orphan), or that the oldest message may be older than CloudWatch says (age_uncertain), \
+         is a remark, and does not cause exit code 3.",
+        "The age of the oldest message is CloudWatch's ApproximateAgeOfOldestMessage: a few minutes late, and without \
+         messages that were received three times or more, as three audits do. `redeliver audit` reads the age of each \
+         message.",
+        "JSON: {schema, at, regions: [{account, region, profile, queues}], dlqs: [{name, account, region, state, fed_by: \
+         [{kind, name}], read_by, readers: {state, ...}, visible, in_flight, delayed, retention_seconds, oldest_seconds, \
+         first_deleted_by, alarms: [{name, state}], findings: [{code, sentence}], error}], problems}",
+        "It takes one request for 1,000 queues and one for each queue, one for 100 subscribers of custom event buses and \
+         one for each, one for 50 functions, 100 event source mappings and 100 alarms, and one for the ages of 500 DLQs \
+         that are not empty, and for the receives of 250 of those that no function reads ($0.01 for 1,000 metrics; a \
+         queue's receives are two). `redeliver permissions fleet` prints the IAM policy.",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "Nothing is wrong with any queue."),
+        (ExitCode::Failed, "", "Nothing could be read."),
+        (ExitCode::Usage, "", ""),
+        (ExitCode::Found, "a faulty queue", ""),
+        (ExitCode::Incomplete, "", ""),
+    ],
+};
+
+/// Show every DLQ of an account, and what is wrong with it. Reads the attributes of all queues, receives no message and
+/// changes nothing.
 ///
-/// It reads the attributes of all queues of each region, receives no message and changes nothing. A DLQ is a queue that
+/// It shows what feeds each DLQ, how many messages wait in it and for how long. It reads the attributes of all queues of each region, receives no message and changes nothing. A DLQ is a queue that
 /// a redrive policy, a Lambda function's DLQ, or the failure destination of an event source mapping or of a custom event
 /// bus's subscriber points to. A queue with the name of one (dlq, dead-letter) that nothing points to is shown as perhaps
 /// an orphan.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver fleet
-  redeliver fleet --region eu-central-1 --region us-east-1
-  redeliver fleet --profile shop --profile billing --format html -o fleet.html
-  redeliver fleet --format json | jq '.dlqs[] | select(.visible > 0) | .name'
-
-Findings about a DLQ: it does not exist (missing); its redrive policy names itself (points_to_itself); it is a FIFO \
-queue and its source is not, or the other way round (kind_mismatch); it keeps messages no longer than the queue that feeds \
-it (short_retention); messages wait in it, nothing is seen to read it, and no CloudWatch alarm watches it (no_alarm); SQS deletes \
-the oldest message soon, in the last fifth of its retention (deleted_soon). That nothing points to it (orphan), or that \
-the oldest message may be older than CloudWatch says (age_uncertain), is a remark, and does not cause exit code 3.
-
-The age of the oldest message is CloudWatch's ApproximateAgeOfOldestMessage: a few minutes late, and without messages that \
-were received three times or more, as three audits do. `redeliver audit` reads the age of each message.
-
-JSON: {schema, at, regions: [{account, region, profile, queues}], dlqs: [{name, account, region, state, fed_by: [{kind, name}], \
-read_by, readers: {state, ...}, visible, in_flight, delayed, retention_seconds, oldest_seconds, first_deleted_by, alarms: [{name, state}], findings: \
-[{code, sentence}], error}], problems}
-
-It takes one request for 1,000 queues and one for each queue, one for 100 subscribers of custom event buses and one for each, one \
-for 50 functions, 100 event source mappings and 100 alarms, \
-and one for the ages of 500 DLQs that are not empty, and for the receives of 250 of those that no function reads ($0.01 \
-for 1,000 metrics; a queue's receives are two). `redeliver permissions fleet` prints the IAM policy.
-
-Exit codes:
-  0  nothing is wrong with any DLQ
-  1  nothing could be read
-  2  bad usage
-  3  something is wrong with a queue
-  4  not all could be read; the rest is shown")]
+#[command(next_help_heading = CONNECT)]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
-    /// A profile of the AWS configuration files; may be given several times [default: as in the AWS CLI]
+    /// A profile of the AWS configuration files; may be repeated
+    ///
+    /// The default is that of the AWS CLI.
     #[arg(long = "profile", value_name = "NAME")]
     profiles: Vec<String>,
-    /// A region; may be given several times, and each is read with each profile [default: the profile's]
+    /// A region; may be repeated [default: the profile's]
+    ///
+    /// Each region is read with each profile.
     #[arg(long = "region", value_name = "REGION")]
     regions: Vec<String>,
-    /// An endpoint other than AWS, such as an emulator's; by default `AWS_ENDPOINT_URL`
+    /// An endpoint other than AWS [default: `AWS_ENDPOINT_URL`]
+    ///
+    /// Such as that of an emulator of AWS.
     #[arg(long, value_name = "URL")]
     pub(super) endpoint_url: Option<String>,
-    /// The output format
-    #[arg(long, value_enum, default_value_t = Format::Table)]
+    /// The format
+    #[arg(long, help_heading = SHOW, value_enum, default_value_t = Format::Table)]
     pub(super) format: Format,
     #[command(flatten)]
     pub(super) output: Output,

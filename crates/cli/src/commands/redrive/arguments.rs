@@ -10,107 +10,135 @@ use redeliver_operator::files::read_schema;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::QueueAddress;
 use redeliver_operator::redrive::{Pace, RATE_MAX, RedriveRequest, WATCH_SECONDS_MAX};
+use redeliver_operator::terminal::help::{Closing, EDIT, VALIDATE};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::{number, seconds};
-use redeliver_operator::{Failure, UsageError};
+use redeliver_operator::{ExitCode, Failure, UsageError};
 
 use crate::commands::apply_args::ApplyArgs;
 use crate::commands::selection_args::SelectionArgs;
 
-/// Send dead letters back to the source queue with a fresh retry budget: all of them or a selection, edited or as they
-/// are.
+/// The end of the help of `redrive`.
+const CLOSING: Closing = Closing {
+    command: "redrive",
+    page: "operate/redrive",
+    examples: &[
+        "redeliver redrive --stack redeliver-prod",
+        "redeliver redrive --stack redeliver-prod --apply \\\n--group 21d708b3fca00092 --rate 20",
+        "redeliver redrive --prefix orders --ids 0191f3a2-7b1c-7d3e-8f00-000000000001 \\\n\
+         --edit '.body.data.currency = \"EUR\"' --apply",
+        "redeliver redrive --queue shared-dlq --plain",
+        "redeliver redrive --queue orders-dlq --to orders --max 10",
+        "redeliver redrive --stack redeliver-prod --apply \\\n--where '.error_type == \"RETRY_ATTEMPT_EXCEEDED\"'",
+        "redeliver redrive --stack redeliver-prod --group 21d708b3fca00092 \\\n\
+         --edit '.body.data.currency = \"EUR\"' --new-id --apply",
+        "redeliver redrive dead.jsonl --where '.error_type | startswith(\"INVALID\")' \\\n\
+         --edit '.body = .body + \"}\"' -o mended.jsonl --apply",
+        "redeliver redrive expired.jsonl --to orders --apply",
+    ],
+    notes: &[
+        "A message that is sent back keeps its message_id, its idempotency key. An API that remembers the keys of its calls \
+         may ignore or refuse an edited body. Use --new-id there, and only if the API did nothing under the old id.",
+        "With FILE nothing is deleted or watched. Its messages go to the queue of --to, each once: the journal, \
+         FILE.redriven, has everything that was sent from the file, whatever was selected. Without --to they go to the new \
+         file of --output, one body per line, as `check`, `local` and `send` read it, without those that the journal has; \
+         the report is then on standard output. Messages that are still in the DLQ, as after `audit --save`, would exist \
+         twice: redrive them from there instead.",
+        "An edit of a message that was found invalid may change all of it, also its id; the result must be a valid message. \
+         A body that is not JSON is text.",
+        "A filter is jq, on {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}.",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "Everything selected was sent back and deleted, or would be."),
+        (ExitCode::Failed, "", "A queue or a journal cannot be used, or the stack is paused."),
+        (ExitCode::Usage, "", "Also a filter or an edit that is not jq."),
+        (
+            ExitCode::Incomplete,
+            "",
+            "Not all of the DLQ was seen: run it again; what a killed run held is visible again within two minutes. Or a \
+             line of FILE is not a dead letter.",
+        ),
+        (
+            ExitCode::NotAllDone,
+            "",
+            "Something selected stays (refused, parked, not sent, or it came straight back), the filter could not judge a \
+             message, or too much of what was sent failed again.",
+        ),
+        (ExitCode::NotThere, "a message or a group", ""),
+        (ExitCode::InBothQueues, "", "Run it in the same directory."),
+        (ExitCode::Interrupted, "", "Run it again to finish."),
+    ],
+};
+
+/// Send dead letters back to the source queue. Shows the plan, and sends only with --apply; each message has all its
+/// attempts again.
 ///
-/// Shows a plan, and carries it out only with --apply. A message is deleted from the DLQ after its send is confirmed
-/// and written to the journal; a second run with the same options finishes an interrupted one.
+/// A message is deleted from the DLQ after its send is confirmed and written to the journal; a second run with the same
+/// options finishes an interrupted one.
 ///
 /// The first 50 messages, the pilot, are sent and watched before the rest: do they come back to the DLQ, and do more
 /// messages than before wait for a retry in the source queue? Fewer than 50 messages are not watched.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver redrive --stack redeliver-prod
-  redeliver redrive --queue shared-dlq --plain
-  redeliver redrive --queue orders-dlq --to orders --max 10
-  redeliver redrive --stack redeliver-prod --apply \\
-    --where '.error_type == \"RETRY_ATTEMPT_EXCEEDED\"'
-  redeliver redrive --stack redeliver-prod --apply \\
-    --group 21d708b3fca00092 --rate 20
-  redeliver redrive --prefix orders --ids 0191f3a2-7b1c-7d3e-8f00-000000000001 \\
-    --edit '.body.data.currency = \"EUR\"' --apply
-  redeliver redrive --stack redeliver-prod --group 21d708b3fca00092 \\
-    --edit '.body.data.currency = \"EUR\"' --new-id --apply
-  redeliver redrive dead.jsonl --where '.error_type | startswith(\"INVALID\")' \\
-    --edit '.body = .body + \"}\"' -o mended.jsonl --apply
-  redeliver redrive expired.jsonl --to orders --apply
-
-A message that is sent back keeps its message_id, its idempotency key. An API that remembers the keys of its calls \
-may ignore or refuse an edited body. Use --new-id there, and only if the API did nothing under the old id.
-
-With FILE nothing is deleted or watched. Its messages go to the queue of --to, each once: the journal, FILE.redriven, \
-has everything that was sent from the file, whatever was selected. Without --to they go to the new file of --output, \
-one body per line, as `check`, `local` and `send` read it, without those that the journal has; the report is then on \
-standard output. Messages that are \
-still in the DLQ, as after `audit --save`, would exist twice: redrive them from there instead.
-
-An edit of a message that was found invalid may change all of it, also its id; the result must be a valid message. A \
-body that is not JSON is text.
-
-A filter is jq, on {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}.
-
-Exit codes:
-  0    everything selected was sent back and deleted, or would be
-  1    a queue or a journal cannot be used, or a stack that is paused
-  2    bad usage, or a filter or an edit that is not jq
-  4    not all of the DLQ was seen: run it again; what a killed run held is visible
-       again within two minutes. Or a line of FILE is not a dead letter
-  5    something selected stays (refused, parked, not sent, or it came straight back), the
-       filter could not judge a message, or too much of what was sent failed again
-  8    a message or a group that was named is not in the DLQ
-  9    sent, not deleted: messages are in both queues; the same command here deletes
-       them
-  130  interrupted: run it again to finish")]
+#[command(next_help_heading = "Send")]
+#[command(override_usage = "redeliver redrive [OPTIONS] <FILE|--queue|--stack|--prefix|--stage>")]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) from: DeadLetterSource,
-    /// The queue to send to: its URL, name or ARN; by default the deployment's source queue, with --queue the queue that
-    /// each message comes from, and with FILE the file of --output
-    #[arg(long, value_name = "QUEUE")]
-    pub(super) to: Option<QueueAddress>,
     #[command(flatten)]
     pub(super) selection: SelectionArgs,
-    /// Change .body: only members that the filter changes are replaced, all other bytes stay. message_id and
-    /// redeliver's own metadata can be changed only if the message was found invalid. The journal keeps the original
-    #[arg(long, value_name = "JQ")]
+    /// Change messages with this jq filter, such as '.body.data.n = 1'
+    ///
+    /// Only members of .body that the filter changes are replaced, all other bytes stay. message_id and redeliver's own
+    /// metadata can be changed only if the message was found invalid. The journal keeps the original.
+    #[arg(long, help_heading = EDIT, value_name = "JQ")]
     edit: Option<String>,
-    /// Give each message that --edit changes a new message_id, derived from the old one, for an API that remembers ids
-    /// and would ignore or refuse another body under the same id. The journal has both ids
-    #[arg(long, requires = "edit")]
+    /// Give each message that --edit changes a new message_id
+    ///
+    /// It is derived from the old one, for an API that remembers ids and would ignore or refuse another body under the
+    /// same id. The journal has both ids.
+    #[arg(long, help_heading = EDIT, requires = "edit")]
     new_id: bool,
-    /// A JSON Schema that the `data` of a message must match to be sent back
-    #[arg(long, value_name = "FILE")]
+    /// JSON Schema for the `data` of each message
+    ///
+    /// A message that does not match is not sent back.
+    #[arg(long, help_heading = VALIDATE, value_name = "FILE")]
     data_schema: Option<PathBuf>,
     #[command(flatten)]
     plain: PlainArguments,
-    /// Maximum number of messages a second
+    /// Send to this queue: its URL, name or ARN
+    ///
+    /// By default, messages go to the deployment's source queue, with --queue to the queue that each comes from, and with
+    /// FILE to the file of --output.
+    #[arg(long, value_name = "QUEUE")]
+    pub(super) to: Option<QueueAddress>,
+    /// Maximum number of messages per second
     #[arg(long, value_name = "N", value_parser = number(1..=RATE_MAX))]
     rate: Option<u32>,
-    /// Leave messages that were already sent back this many times
+    /// Leave messages that were sent back this often
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
     max_generation: u32,
-    /// Stop when more than this percentage of the sent messages failed again: they came back to the DLQ or, in the
-    /// pilot, wait for a retry. 100: never
+    /// Stop if more than this percentage failed again
+    ///
+    /// Of the messages that were sent, those that came back to the DLQ or, in the pilot, wait for a retry. 100: never.
     #[arg(long, value_name = "PERCENT", default_value_t = Pace::default().stop_after_failures_percent, value_parser = number(0..=100_u8))]
     stop_after_failures: u8,
-    /// Watch the pilot for this long before the rest is sent; 0s: not at all. SQS's counts are up to a minute old, so a
-    /// shorter time shows only what came straight back
-    #[arg(long, value_name = "SPAN", default_value = "1m 30s", value_parser = seconds(0..=WATCH_SECONDS_MAX))]
+    /// Watch the first 50 messages for this long
+    ///
+    /// The rest is sent after that. 0s: no watch. SQS's counts are up to a minute old, so a shorter time shows only what
+    /// came straight back.
+    #[arg(long, value_name = "SPAN", default_value = "90s", value_parser = seconds(0..=WATCH_SECONDS_MAX))]
     watch: Duration,
-    /// Send although the source queue has no consumer (`redeliver pause`): the messages wait there, unwatched
+    /// Send although nothing reads the source queue
+    ///
+    /// After `redeliver pause`, for example: the messages wait there, unwatched.
     #[arg(long)]
     pub(super) into_paused: bool,
     #[command(flatten)]
     pub(super) apply: ApplyArgs,
-    /// The journal; by default redeliver-redrive-PLAN.jsonl in the current directory, with FILE FILE.redriven
+    /// The journal [default: redeliver-redrive-PLAN.jsonl]
+    ///
+    /// The default is in the current directory; with FILE it is FILE.redriven.
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     #[command(flatten)]

@@ -15,9 +15,10 @@ use redeliver_sim::planner::{
 };
 
 use crate::commands::run_args::{probability, strategies};
+use redeliver_operator::terminal::help::{Closing, SHOW};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, counted, number, seconds, span};
-use redeliver_operator::{Failure, UsageError};
+use redeliver_operator::{ExitCode, Failure, UsageError};
 
 /// The default of `--over` with `--flap`.
 const FLAP_OVER: Duration = Duration::from_secs(HOUR);
@@ -32,127 +33,164 @@ const VISIBILITY: RangeInclusive<u64> = MINUTE..=12 * HOUR;
 /// `MaximumBatchingWindowInSeconds` ("CreateEventSourceMapping", AWS Lambda API Reference).
 const WINDOW: RangeInclusive<u64> = 0..=300;
 
-/// Plan a policy before it is deployed: its schedule, the outages that it survives, the load on the target when it
-/// returns, and the cost.
+const MESSAGES: &str = "Messages";
+const TARGET: &str = "Target";
+const FUNCTIONS: &str = "Functions";
+
+/// The end of the help of `simulate`.
+const CLOSING: Closing = Closing {
+    command: "simulate",
+    page: "plan",
+    examples: &[
+        "redeliver simulate --policy policy.json --outage 10m",
+        "redeliver simulate --policy policy.json --compare other.json --plot both.html",
+        "redeliver simulate --policy policy.json --failure-rate 0.05 --over 1h",
+        "redeliver simulate --policy policy.json --outage 30m --capacity 500 \\\n--messages 100000 --plot outage.svg",
+        "redeliver simulate --outage 3h --arrival-rate 1 --messages 10800 \\\n\
+         --compare-plain 180s,5 --compare-plain 900s,100",
+        "redeliver simulate --policy policy.json --flap 20s,20s --capacity 500",
+        "redeliver simulate --policy policy.json --outage 10m --hang",
+        "redeliver simulate --policy policy.json --groups 100 --groups-down 1",
+        "redeliver simulate --policy policy.json --strategy direct-resend",
+        "redeliver simulate --strategy ordered --groups 10 --groups-down 1 --outage 1h",
+        "redeliver simulate --arrival-rate 900 --messages 90000 --inner-concurrency 2",
+        "redeliver simulate --policy policy.json --prices frankfurt.json --format json",
+    ],
+    notes: &[
+        "Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come at random moments of the outage, with --flap of \
+         1h, unless --over or --arrival-rate is given. A call takes 0.3 s on average, and a refused one 0.02 s. If the \
+         failed-message-processor or the final-dlq-annotator cannot keep up, the output says which --inner-concurrency \
+         would.",
+        "Each invocation runs in an environment with its own circuit breaker, as in Lambda, so with --max-concurrency N \
+         there are at most N environments. The most recently used idle one comes first, and an environment ends after 5 \
+         idle minutes or 2 hours (assumptions: AWS says \"every few hours\"). A policy with a circuit breaker runs twice, \
+         with and without it. The page about plans has all times of the model.",
+        "Prices are AWS's list prices of us-east-1, without free tiers. --prices names a JSON file that replaces some of \
+         them: {\"sqs_million_requests\": 0.40, \"sqs_fair_million_requests\": 0.10, \"sqs_fifo_million_requests\": 0.50, \
+         \"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334, \"lambda_gb_second_x86_64\": \
+         0.0000166667, \"logs_gb\": 0.50}",
+    ],
+    exit_codes: &[
+        (ExitCode::Done, "", "Every message was processed or dead-lettered."),
+        (ExitCode::Failed, "", "A policy is invalid, or a file cannot be read or written."),
+        (ExitCode::Usage, "", ""),
+        (ExitCode::Found, "a lost message", "A queue's retention ended before the message did."),
+    ],
+};
+
+/// Plan a policy: what it survives, its load on the target, its cost. Runs the functions' own code on an SQS in memory,
+/// against a target that fails.
 ///
 /// Schedule and survival are computed from the policy. Load, dead letters and requests are measured: the functions' own
 /// code runs on an SQS in memory, in virtual time, against a target that is down for a while, flaps, or fails by
 /// chance.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  redeliver simulate --policy policy.json --outage 10m
-  redeliver simulate --policy policy.json --outage 30m --capacity 500 \\
-    --messages 100000 --plot outage.svg
-  redeliver simulate --policy policy.json --compare other.json --plot both.html
-  redeliver simulate --outage 3h --arrival-rate 1 --messages 10800 \\
-    --compare-plain 180s,5 --compare-plain 900s,100
-  redeliver simulate --policy policy.json --failure-rate 0.05 --over 1h
-  redeliver simulate --policy policy.json --flap 20s,20s --capacity 500
-  redeliver simulate --policy policy.json --outage 10m --hang
-  redeliver simulate --policy policy.json --groups 100 --groups-down 1
-  redeliver simulate --policy policy.json --strategy direct-resend
-  redeliver simulate --strategy ordered --groups 10 --groups-down 1 --outage 1h
-  redeliver simulate --arrival-rate 900 --messages 90000 --inner-concurrency 2
-  redeliver simulate --policy policy.json --prices frankfurt.json --format json
-
-Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come at random moments of the outage, with --flap of 1h, \
-unless --over or --arrival-rate is given. \
-A call takes 0.3 s on average, and a refused one 0.02 s. \
-If the failed-message-processor or the final-dlq-annotator cannot keep up, the output says which --inner-concurrency would.
-
-Each invocation runs in an environment with its own circuit breaker, as in Lambda, so with --max-concurrency N there are at most N \
-environments. The most recently used idle one comes first, and an environment ends after 5 idle minutes or 2 hours (assumptions: AWS \
-says \"every few hours\"). A policy with a circuit breaker runs twice, with and without it. The page about plans has all times of the model.
-
-Prices are AWS's list prices of us-east-1, without free tiers. --prices names a JSON file that replaces some of them: \
-{\"sqs_million_requests\": 0.40, \"sqs_fair_million_requests\": 0.10, \"sqs_fifo_million_requests\": 0.50, \
-\"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334, \"lambda_gb_second_x86_64\": 0.0000166667, \"logs_gb\": 0.50}
-
-Exit codes:
-  0  every message was processed or dead-lettered
-  1  an invalid policy, or a file that cannot be read or written
-  2  bad usage
-  3  a message was not, because a queue's retention ended")]
+#[command(next_help_heading = "Policy")]
+#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
-    /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s (with --strategy ordered:
-    /// for a day, each after up to twice as long as the one before)
+    /// The retry policy [default: 5 retries, each within 900 s]
+    ///
+    /// A JSON file. The default is 5 retries, each after a random delay of up to 900 s; with --strategy ordered, retries
+    /// for a day, each after up to twice as long as the one before.
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// Another policy to compare with, in the tables and in the picture; up to five times
+    /// Another policy to compare with; may be repeated
+    ///
+    /// It is in the tables and in the picture, up to five times.
     #[arg(long, value_name = "FILE", num_args = 1)]
     pub compare: Vec<PathBuf>,
-    /// Plain SQS to compare with: a source queue with this visibility timeout and maxReceiveCount, a DLQ, and partial batch
-    /// responses, such as 180s,5; may be repeated
-    #[arg(long, value_name = "VISIBILITY,RECEIVES", num_args = 1, value_parser = plain_sqs)]
+    /// Plain SQS to compare with, such as 180s,5; may be repeated
+    ///
+    /// A source queue with this visibility timeout and maxReceiveCount, a DLQ, and partial batch responses.
+    #[arg(long, value_name = "SPAN,N", num_args = 1, value_parser = plain_sqs)]
     pub compare_plain: Vec<PlainSqs>,
     /// The strategy for failed messages
     #[arg(long, value_parser = strategies([Strategy::DelayedResend, Strategy::DirectResend, Strategy::Ordered]), default_value_t)]
     pub strategy: Strategy,
     /// Number of messages
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number(1..=1_000_000_u64))]
+    #[arg(long, help_heading = MESSAGES, value_name = "N", default_value_t = 10_000, value_parser = number(1..=1_000_000_u64))]
     pub messages: u64,
     /// The target is down for this long, from the first message on
-    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = seconds(SPAN), conflicts_with = "failure_rate", allow_hyphen_values = true)]
+    #[arg(long, help_heading = TARGET, value_name = "SPAN", default_value = "10m", value_parser = seconds(SPAN), conflicts_with = "failure_rate", allow_hyphen_values = true)]
     pub outage: Duration,
-    /// The target alternates between up and down, for these spans, until the last message
-    #[arg(long, value_name = "UP,DOWN", value_parser = flap, conflicts_with_all = ["outage", "failure_rate"], allow_hyphen_values = true)]
+    /// The target alternates between up and down, for these spans
+    ///
+    /// Until the last message.
+    #[arg(long, help_heading = TARGET, value_name = "UP,DOWN", value_parser = flap, conflicts_with_all = ["outage", "failure_rate"], allow_hyphen_values = true)]
     pub flap: Option<Flap>,
     /// The target is up, and each call fails with this chance, 0 to 1
-    #[arg(long, value_name = "P", value_parser = probability)]
+    #[arg(long, help_heading = TARGET, value_name = "P", value_parser = probability)]
     pub failure_rate: Option<f64>,
-    /// HTTP status of the calls that fail, in outages, flaps and by chance. One that an HTTP target gives up at once, such as
-    /// 400, is refused, unless the policy's `retryable` names it
-    #[arg(long, value_name = "N", default_value_t = 503, value_parser = number(300..=599_u16))]
+    /// HTTP status of the calls that fail
+    ///
+    /// In outages, flaps and by chance. One that an HTTP target gives up at once, such as 400, is refused, unless the
+    /// policy's `retryable` names it.
+    #[arg(long, help_heading = TARGET, value_name = "N", default_value_t = 503, value_parser = number(300..=599_u16))]
     pub status: u16,
     /// Calls that fail hang until the target's timeout of 30 s instead
-    #[arg(long, conflicts_with = "status")]
+    #[arg(long, help_heading = TARGET, conflicts_with = "status")]
     pub hang: bool,
-    /// Spread the messages evenly over N message groups: group-1, group-2 … Required with --strategy ordered
-    #[arg(long, value_name = "N", value_parser = number(1..=GROUPS_MAX))]
+    /// Spread the messages over N message groups; --strategy ordered needs it
+    ///
+    /// Evenly, over group-1, group-2 …
+    #[arg(long, help_heading = MESSAGES, value_name = "N", value_parser = number(1..=GROUPS_MAX))]
     pub groups: Option<u32>,
-    /// Number of groups that meet the outage, the flapping or the failure rate: the first ones [default: all groups]
-    #[arg(long, value_name = "K", value_parser = number(1..=GROUPS_MAX), requires = "groups")]
+    /// Only the calls for the first K groups fail [default: all groups]
+    ///
+    /// They meet the outage, the flapping or the failure rate.
+    #[arg(long, help_heading = TARGET, value_name = "K", value_parser = number(1..=GROUPS_MAX), requires = "groups")]
     pub groups_down: Option<u32>,
-    /// Calls per second that can succeed; further calls get HTTP status 429
-    #[arg(long, value_name = "N", value_parser = number(1_u32..))]
+    /// Calls per second that can succeed; others get HTTP status 429
+    #[arg(long, help_heading = TARGET, value_name = "N", value_parser = number(1_u32..))]
     pub capacity: Option<u32>,
-    /// Send the messages at random moments of this span [default: that of the outage; with --failure-rate 10m, with --flap 1h]
-    #[arg(long, value_name = "SPAN", value_parser = seconds(SPAN), conflicts_with = "arrival_rate", allow_hyphen_values = true)]
+    /// Send them at random moments of this span [default: the outage]
+    ///
+    /// The default is 10m with --failure-rate, and 1h with --flap.
+    #[arg(long, help_heading = MESSAGES, value_name = "SPAN", value_parser = seconds(SPAN), conflicts_with = "arrival_rate", allow_hyphen_values = true)]
     pub over: Option<Duration>,
     /// Messages per second
-    #[arg(long, value_name = "N", value_parser = number(1_u32..))]
+    #[arg(long, help_heading = MESSAGES, value_name = "N", value_parser = number(1_u32..))]
     pub arrival_rate: Option<u32>,
-    /// Maximum concurrency of the event source mapping: concurrent invocations of the message-processor, each in an
-    /// environment with a circuit breaker of its own
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(1..=1000_u16))]
+    /// Concurrent invocations of the message-processor
+    ///
+    /// The maximum concurrency of the event source mapping. Each invocation has an environment with a circuit breaker of
+    /// its own.
+    #[arg(long, help_heading = FUNCTIONS, value_name = "N", default_value_t = 10, value_parser = number(1..=1000_u16))]
     pub max_concurrency: u16,
-    /// Concurrent invocations of the failed-message-processor, and of the final-dlq-annotator: the construct's
-    /// innerConcurrency. A batch of ten takes 0.045 s
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(2..=INNER_CONCURRENCY_MAX))]
+    /// Concurrent invocations of the others, each
+    ///
+    /// Of the failed-message-processor and of the final-dlq-annotator: the construct's innerConcurrency. A batch of ten
+    /// takes 0.045 s.
+    #[arg(long, help_heading = FUNCTIONS, value_name = "N", default_value_t = 10, value_parser = number(2..=INNER_CONCURRENCY_MAX))]
     pub inner_concurrency: u16,
-    /// Messages in a batch of the message-processor, at most 10 [default: 10; with --strategy ordered 1, as the construct has it]
-    #[arg(long, value_name = "N", value_parser = number(1..=10_u8))]
+    /// Messages in a batch [default: 10; ordered: 1]
+    ///
+    /// A batch of the message-processor has at most 10. The defaults are the construct's.
+    #[arg(long, help_heading = FUNCTIONS, value_name = "N", value_parser = number(1..=10_u8))]
     pub batch_size: Option<u8>,
-    /// Longest wait for a batch to fill: it saves invocations and log lines, and delays each message by up to this time
-    /// [default: 1s, as the construct has it; none with --strategy ordered]
-    #[arg(long, value_name = "SPAN", value_parser = seconds(WINDOW), allow_hyphen_values = true)]
+    /// Longest wait for a batch to fill [default: 1s; ordered: none]
+    ///
+    /// It saves invocations and log lines, and delays each message by up to this time. The defaults are the construct's.
+    #[arg(long, help_heading = FUNCTIONS, value_name = "SPAN", value_parser = seconds(WINDOW), allow_hyphen_values = true)]
     pub batching_window: Option<Duration>,
     /// The same seed gives the same run, byte for byte
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
+    #[arg(long, help_heading = MESSAGES, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
     pub seed: u64,
-    /// The source queue's retention, for the check of the worst case; the run has the default [default: 7d; with --strategy
-    /// ordered 14d]
+    /// The source queue's retention [default: 7d; ordered: 14d]
+    ///
+    /// It is for the check of the worst case; the run itself has the default.
     #[arg(long, value_name = "SPAN", value_parser = seconds(RETENTION), allow_hyphen_values = true)]
     pub retention: Option<Duration>,
     /// The functions' processor
-    #[arg(long, value_parser = architectures(), default_value = "arm64")]
+    #[arg(long, help_heading = FUNCTIONS, value_parser = architectures(), default_value = "arm64")]
     pub architecture: Architecture,
-    /// Your own prices, in dollars
-    #[arg(long, value_name = "FILE")]
+    /// A JSON file with prices of your own, in dollars
+    #[arg(long, help_heading = SHOW, value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// Draw load, schedule and survival to a .svg or .html file, which is replaced if it exists
-    #[arg(long, value_name = "FILE")]
+    /// Draw load, schedule and survival to a .svg or .html file
+    ///
+    /// It is replaced if it exists.
+    #[arg(long, help_heading = SHOW, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     #[command(flatten)]
     pub printing: Printing,

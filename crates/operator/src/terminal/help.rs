@@ -1,0 +1,120 @@
+//! The help of a command: the headings of its options, and what stands after them in `--help` and in its manual page.
+
+use crate::ExitCode;
+use crate::next_command::docs_url;
+
+/// The queues, and the account that they are in.
+pub const CONNECT: &str = "Connect";
+/// The dead letters that are meant.
+pub const SELECT: &str = "Select";
+/// The change of a message.
+pub const EDIT: &str = "Edit";
+/// The rules for a message.
+pub const VALIDATE: &str = "Validate";
+/// The report.
+pub const SHOW: &str = "Show";
+/// Verbosity, colours, help.
+pub const ALL_COMMANDS: &str = "Options of all commands";
+
+/// The number of examples in `--help`.
+const EXAMPLES_MAX: usize = 3;
+
+/// The text after the options of a command.
+///
+/// `--help` has the first three examples, a line for each exit code, and where to read on. The manual page has
+/// everything.
+#[derive(Clone, Copy, Debug)]
+pub struct Closing {
+    /// The command, such as `audit`.
+    pub command: &'static str,
+    /// The page of the docs without its extension, such as `operate/audit`.
+    pub page: &'static str,
+    /// The most common example first.
+    pub examples: &'static [&'static str],
+    /// Paragraphs of the manual page.
+    pub notes: &'static [&'static str],
+    /// All exit codes of the command.
+    pub exit_codes: &'static [Exit],
+}
+
+/// An exit code of a command: the code, a few words on what it means there, and sentences for the manual page. Words and
+/// sentences may be empty, since [`ExitCode::meaning`] comes first.
+pub type Exit = (ExitCode, &'static str, &'static str);
+
+impl Closing {
+    /// The text of `--help`.
+    #[must_use]
+    pub fn short(&self) -> String {
+        let examples = &self.examples[..self.examples.len().min(EXAMPLES_MAX)];
+        let codes: String = self.exit_codes.iter().map(|exit| exit_code_line(exit) + "\n").collect();
+        let page = docs_url(self.page).unwrap_or_else(|| format!("docs/{}.md", self.page));
+        let Self { command, .. } = self;
+        format!("{}\n\nExit codes:\n{codes}\nMore: {page}, man redeliver-{command}", example_lines(examples))
+    }
+
+    /// The text of the manual page, in the same form.
+    #[must_use]
+    pub fn long(&self) -> String {
+        let notes: String = self.notes.iter().map(|note| format!("{note}\n\n")).collect();
+        let codes: Vec<_> = self
+            .exit_codes
+            .iter()
+            .map(|exit| match exit.2 {
+                "" => exit_code_line(exit),
+                details => format!("{}. {details}", exit_code_line(exit)),
+            })
+            .collect();
+        format!("{}\n\n{notes}Exit codes:\n{}", example_lines(self.examples), codes.join("\n"))
+    }
+}
+
+fn example_lines(examples: &[&str]) -> String {
+    let lines: String =
+        examples.iter().map(|example| format!("\n  {}", example.replace('\n', "\n    "))).collect();
+    format!("Examples:{lines}")
+}
+
+fn exit_code_line(&(code, here, _): &Exit) -> String {
+    let (number, meaning) = (code.number(), code.meaning());
+    match here {
+        "" => format!("  {number:<3}  {meaning}"),
+        here => format!("  {number:<3}  {meaning}: {here}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLOSING: Closing = Closing {
+        command: "audit",
+        page: "operate/audit",
+        examples: &[
+            "redeliver audit",
+            "redeliver audit \\\n--max 1",
+            "redeliver audit -q",
+            "redeliver audit -v",
+        ],
+        notes: &["A note.", "Another."],
+        exit_codes: &[
+            (ExitCode::Done, "no dead letters", ""),
+            (ExitCode::Interrupted, "", "The report has the rest."),
+        ],
+    };
+
+    #[test]
+    fn help_has_three_examples_and_the_manual_has_everything() {
+        let exit_codes = "Exit codes:\n  0    done, and nothing needs attention: no dead letters\n  130  interrupted by \
+                          Ctrl-C or SIGTERM";
+        let examples =
+            "Examples:\n  redeliver audit\n  redeliver audit \\\n    --max 1\n  redeliver audit -q";
+        let short = CLOSING.short();
+        let (text, more) = short.rsplit_once("\n\n").unwrap();
+        assert_eq!(text, format!("{examples}\n\n{exit_codes}"));
+        assert!(more.starts_with("More: ") && more.ends_with(", man redeliver-audit"), "{more}");
+        let long = format!(
+            "{examples}\n  redeliver audit -v\n\nA note.\n\nAnother.\n\n{exit_codes}. The report has the rest."
+        );
+        assert_eq!(CLOSING.long(), long);
+    }
+}
