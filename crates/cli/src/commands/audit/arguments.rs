@@ -36,8 +36,8 @@ const CLOSING: Closing = Closing {
          if there are both. A message on which the filter fails is left alone and counted.",
         "JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, \
          by_error_type: {CODE: n}, by_tenant, by_function: {NAME: n}, groups: [{fingerprint, headline, error_type, count, \
-         first, last, error_details, example}], comparison (with --group), attempts, age: {oldest, first_expires_at, deleted_soon, soon_seconds, \
-         ...}, over_time, duplicates, skipped_attempts, complete, ...}",
+         first, last, error_details, example}], comparison (with --group), attempts, age: {oldest, first_expires_at, \
+         deleted_soon, soon_seconds, ...}, over_time, duplicates, skipped_attempts, complete, ...}",
         "SQS counts a queue's retention from a message's first send, also if it was moved there. A dead letter in the last \
          fifth of it (2d 19h of 14 days) is deleted soon: the report begins with that, and `age.deleted_soon` counts them. \
          CloudWatch's ApproximateAgeOfOldestMessage, and so the alarm on it, leaves out messages that were received three \
