@@ -1,7 +1,7 @@
 //! The program's help. `-h`, `--help` and `help` print the same short text, and `redeliver --help` has the commands in
 //! groups. The longer text of an option or a command is in its manual page alone.
 
-use clap::builder::{Resettable, StyledStr};
+use clap::builder::{PossibleValue, Resettable, StyledStr};
 use clap::{Arg, ArgAction, Command};
 use redeliver_operator::terminal::help::ALL_COMMANDS;
 
@@ -63,7 +63,7 @@ fn short_argument(argument: Arg) -> Arg {
     if values.is_empty() || !argument.get_action().takes_values() {
         return argument;
     }
-    let names: Vec<_> = values.iter().map(|value| value.get_name()).collect();
+    let names: Vec<_> = values.iter().map(PossibleValue::get_name).collect();
     let help = format!("{}: {}", argument.get_help().cloned().unwrap_or_default(), names.join(", "));
     argument.hide_possible_values(true).help(help)
 }
@@ -119,7 +119,7 @@ mod tests {
         let words = shlex::split(example).expect("quotation marks are closed");
         let commands = words.split(|word| ["|", "&&", ">", ">>"].contains(&word.as_str()));
         let ours = commands.filter(|words| words.first().is_some_and(|word| word == "redeliver"));
-        ours.map(|words| words.to_vec()).collect()
+        ours.map(<[String]>::to_vec).collect()
     }
 
     /// True of a line with a list of possible values, which may be long.

@@ -4,7 +4,7 @@ use crate::ExitCode;
 
 use super::report::{Early, RedriveReport};
 
-/// The ending of a redrive, as documented in `redeliver redrive --help`.
+/// The ending of a redrive, as documented in `docs/operate/redrive.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All that was picked is sent back and deleted.
