@@ -191,11 +191,6 @@ mod tests {
             )
         );
         assert_eq!(next(&words, Ending::Done, false), None, "nothing would be sent");
-        assert_eq!(
-            next(&["--stack", "prod", "--dry-run"], Ending::Done, true),
-            None,
-            "only the plan is wanted"
-        );
         assert_eq!(next(&["-", "--to", "orders"], Ending::Done, true), None, "it was read once");
         let file = ["--to", "orders", "--", "dead.jsonl"];
         assert_eq!(
