@@ -21,12 +21,25 @@ pub fn diff_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     abridged(&lines(before, after))
 }
 
+/// True if the lines from the first change to the last are compared with one another; else all of them are taken as
+/// changed.
+pub(crate) fn is_compared(before: &str, after: &str) -> bool {
+    let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
+    let (first, last) = common_ends(&before, &after);
+    before.len().max(after.len()) - first - last <= COMPARED_MAX
+}
+
+/// The number of lines that both begin with, and of those that both end with.
+fn common_ends(before: &[&str], after: &[&str]) -> (usize, usize) {
+    let first = before.iter().zip(after).take_while(|(old, new)| old == new).count();
+    let pairs = before[first..].iter().rev().zip(after[first..].iter().rev());
+    (first, pairs.take_while(|(old, new)| old == new).count())
+}
+
 /// All lines of both texts, in order, the longest common part as such.
 fn lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
-    let first = before.iter().zip(&after).take_while(|(old, new)| old == new).count();
-    let pairs = before[first..].iter().rev().zip(after[first..].iter().rev());
-    let last = pairs.take_while(|(old, new)| old == new).count();
+    let (first, last) = common_ends(&before, &after);
     let [old, new] = [&before[first..before.len() - last], &after[first..after.len() - last]];
     let mut all: Vec<_> = before[..first].iter().map(|line| DiffLine::Same(line)).collect();
     if old.len().max(new.len()) > COMPARED_MAX {
@@ -90,34 +103,34 @@ fn abridged<'t>(all: &[DiffLine<'t>]) -> Vec<DiffLine<'t>> {
 mod tests {
     use super::*;
 
-    fn told(before: &str, after: &str) -> Vec<String> {
-        let told = diff_lines(before, after).into_iter().map(|line| match line {
+    fn shown(before: &str, after: &str) -> Vec<String> {
+        let shown = diff_lines(before, after).into_iter().map(|line| match line {
             DiffLine::Same(text) => format!(" {text}"),
             DiffLine::Old(text) => format!("-{text}"),
             DiffLine::New(text) => format!("+{text}"),
             DiffLine::Hidden(count) => format!("…{count}"),
         });
-        told.collect()
+        shown.collect()
     }
 
     #[test]
-    fn what_differs_is_shown_with_three_lines_around_it() {
+    fn a_difference_is_shown_with_three_lines_around_it() {
         assert_eq!(
-            told("1\n2\n3\n4\n5\n6", "1\n2\n3\n4\nfive\n6"),
+            shown("1\n2\n3\n4\n5\n6", "1\n2\n3\n4\nfive\n6"),
             ["…1", " 2", " 3", " 4", "-5", "+five", " 6"]
         );
-        assert_eq!(told("a\nb\nc\nd", "a\nx\nc\ny\nd"), [" a", "-b", "+x", " c", "+y", " d"]);
-        assert_eq!(told("", "a"), ["+a"]);
-        assert_eq!(told("a\na\nb", "a\nb"), [" a", "-a", " b"]);
-        assert_eq!(told("a\nb", "a\nb"), ["…2"]);
+        assert_eq!(shown("a\nb\nc\nd", "a\nx\nc\ny\nd"), [" a", "-b", "+x", " c", "+y", " d"]);
+        assert_eq!(shown("", "a"), ["+a"]);
+        assert_eq!(shown("a\na\nb", "a\nb"), [" a", "-a", " b"]);
+        assert_eq!(shown("a\nb", "a\nb"), ["…2"]);
     }
 
     #[test]
     fn a_change_of_very_many_lines_is_shown_as_old_and_new() {
         let [old, new] = ["old", "new"].map(|text| vec![text; COMPARED_MAX + 1].join("\n"));
-        let told = told(&format!("a\n{old}\nz"), &format!("a\n{new}\nz"));
+        let shown = shown(&format!("a\n{old}\nz"), &format!("a\n{new}\nz"));
         assert_eq!(
-            (told.len(), told[0].as_str(), told[COMPARED_MAX + 2].as_str()),
+            (shown.len(), shown[0].as_str(), shown[COMPARED_MAX + 2].as_str()),
             (2 * COMPARED_MAX + 4, " a", "+new")
         );
     }

@@ -4,7 +4,10 @@ use redeliver_dead_letters::redrive::EditExample;
 
 use super::body::masked_text;
 use super::json_text::{Layout, Mask, lay_out};
-use crate::diff::{DiffLine, diff_lines};
+use crate::diff::{DiffLine, diff_lines, is_compared};
+
+/// For a line that has no mask of its own.
+const MASKED: &str = "<masked>";
 
 /// A line of a body before or after an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,18 +21,26 @@ pub enum EditLine {
 }
 
 /// The lines that an edit changes, and three around them. A body that is not JSON has no lines, so all of it is masked,
-/// and what it becomes.
+/// and what it becomes; so is one with a change of very many lines.
 #[must_use]
 pub fn edit_lines(example: &EditExample) -> Vec<EditLine> {
     let EditExample { before, after, has_open_metadata, .. } = example;
     let mask = Mask::of_body(*has_open_metadata);
-    let laid_out =
-        |body: &str, mask| lay_out(body, Layout::Pretty, mask, usize::MAX).map(|laid_out| laid_out.text);
+    // Without commas at the ends: a member that is added after others would change their lines.
+    let laid_out = |body: &str, mask| {
+        let laid_out = lay_out(body, Layout::Pretty, mask, usize::MAX)?;
+        let lines = laid_out.text.lines().map(|line| line.strip_suffix(',').unwrap_or(line));
+        Some(lines.collect::<Vec<_>>().join("\n"))
+    };
     let masked = |body: &str| laid_out(body, mask).unwrap_or_else(|| masked_text(body));
     let (Some(old), Some(new)) = (laid_out(before, Mask::Nothing), laid_out(after, Mask::Nothing)) else {
-        return show(&masked(before), &masked(after), "");
+        return show(&masked(before), &masked(after), &masked(before));
     };
-    show(&old, &new, &masked(before))
+    if is_compared(&old, &new) {
+        show(&old, &new, &masked(before))
+    } else {
+        show(&masked(before), &masked(after), &masked(before))
+    }
 }
 
 /// The difference of two texts, with the lines of `masked` in place of the first text's that stay.
@@ -44,7 +55,7 @@ fn show(before: &str, after: &str, masked: &str) -> Vec<EditLine> {
             DiffLine::Hidden(count) => count,
         };
         shown.push(match changed {
-            DiffLine::Same(same) => EditLine::Same(masked.get(line - 1).unwrap_or(&same).to_string()),
+            DiffLine::Same(_) => EditLine::Same(masked.get(line - 1).copied().unwrap_or(MASKED).to_owned()),
             DiffLine::Old(text) => EditLine::Old(text.to_owned()),
             DiffLine::New(text) => EditLine::New(text.to_owned()),
             DiffLine::Hidden(count) => EditLine::Hidden(count),
@@ -85,8 +96,8 @@ mod tests {
             [
                 "…4",
                 "   \"data\": {",
-                "     \"card\": \"<masked string>\",",
-                "     \"n\": \"<masked number>\",",
+                "     \"card\": \"<masked string>\"",
+                "     \"n\": \"<masked number>\"",
                 "-    \"currency\": \"eur\"",
                 "+    \"currency\": \"EUR\"",
                 "   }",
@@ -96,8 +107,26 @@ mod tests {
         // A line that is new moves the ones below it.
         assert_eq!(
             shown(r#"{"data":{"b":"secret"}}"#, r#"{"data":{"a":1,"b":"secret"}}"#)[2..4],
-            ["+    \"a\": 1,".to_owned(), "     \"b\": \"<masked string>\"".to_owned()]
+            ["+    \"a\": 1".to_owned(), "     \"b\": \"<masked string>\"".to_owned()]
         );
+    }
+
+    #[test]
+    fn a_value_beside_an_added_or_removed_member_stays_masked() {
+        let [card, both] = [r#"{"data":{"card":"secret"}}"#, r#"{"data":{"card":"secret","n":1}}"#];
+        let card_line = "     \"card\": \"<masked string>\"";
+        assert_eq!(shown(card, both)[2..4], [card_line, "+    \"n\": 1"]);
+        assert_eq!(shown(both, card)[2..4], [card_line, "-    \"n\": 1"]);
+    }
+
+    #[test]
+    fn a_change_of_very_many_lines_is_masked_throughout() {
+        let body = |first: u32, last: u32| {
+            let middle = ["\"secret\""; 500].join(",");
+            format!(r#"{{"data":[{first},{middle},{last}]}}"#)
+        };
+        let shown = shown(&body(1, 2), &body(3, 4));
+        assert!(!shown.iter().any(|line| line.contains("secret")), "{shown:?}");
     }
 
     #[test]

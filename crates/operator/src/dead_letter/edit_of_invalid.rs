@@ -15,9 +15,15 @@ pub fn edit_of_invalid(group: &Group) -> Option<String> {
         return None;
     }
     // A violation begins with its place, such as `/data/amount is not of type "number"`.
-    let place = group.error_details.split_whitespace().next().filter(|place| place.starts_with('/'));
-    let steps = place.map(|pointer| pointer.split('/').skip(1).map(step).collect::<String>());
-    Some(format!(".body{} |= .", steps.unwrap_or_default()))
+    let (place, rest) = group.error_details.split_once(' ').unwrap_or((&group.error_details, ""));
+    let pointer = if place.starts_with('/') { place } else { "" };
+    // jq would insert a missing member as null: the edit begins at what it is missing in.
+    let pointer = match pointer.rsplit_once('/') {
+        Some((parent, _)) if rest.starts_with("is missing") => parent,
+        _ => pointer,
+    };
+    let steps: String = pointer.split('/').skip(1).map(step).collect();
+    Some(format!(".body{steps} |= ."))
 }
 
 /// A step of a JSON Pointer as jq.
@@ -46,7 +52,8 @@ mod tests {
     fn an_edit_begins_at_the_place_that_the_error_names() {
         for (details, edit) in [
             ("/data/amount is not of type \"number\"", ".body.data.amount |= ."),
-            ("/metadata is missing", ".body.metadata |= ."),
+            ("/metadata is missing", ".body |= ."),
+            ("/data/order/id is missing", ".body.data.order |= ."),
             ("/data/items/0/a~1b is not a string; /data/x is missing", ".body.data.items[0][\"a/b\"] |= ."),
             ("/data/2nd\" is odd", ".body.data[\"2nd\\\"\"] |= ."),
             ("it has no message_id", ".body |= ."),
@@ -60,14 +67,18 @@ mod tests {
         }
     }
 
-    /// Somebody may copy the command before he has read what to replace.
+    /// The command may be copied as it is.
     #[test]
     fn an_edit_that_is_not_completed_changes_nothing() {
-        let record = examples::record("INVALID_MESSAGE_SCHEMA", "/data/card is too short", 1);
-        let edit = edit_of_invalid(&examples::report(std::slice::from_ref(&record)).groups[0]).unwrap();
-        assert_eq!(edit, ".body.data.card |= .");
-        let plan = Plan { edit: Some(Edit::new(&edit).unwrap()), max_generation: 3, ..Plan::default() };
-        let Verdict::Send(sent) = plan.decide(&record).unwrap() else { panic!("it is valid") };
-        assert!(!sent.edited);
+        for (details, expected) in
+            [("/data/card is too short", ".body.data.card |= ."), ("/data/id is missing", ".body.data |= .")]
+        {
+            let record = examples::record("INVALID_MESSAGE_SCHEMA", details, 1);
+            let edit = edit_of_invalid(&examples::report(std::slice::from_ref(&record)).groups[0]).unwrap();
+            assert_eq!(edit, expected);
+            let plan = Plan { edit: Some(Edit::new(&edit).unwrap()), max_generation: 3, ..Plan::default() };
+            let Verdict::Send(sent) = plan.decide(&record).unwrap() else { panic!("it is valid") };
+            assert!(!sent.edited, "{details}");
+        }
     }
 }

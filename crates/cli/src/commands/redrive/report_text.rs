@@ -207,9 +207,9 @@ mod tests {
 e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves alone are masked):
   {
     \"data\": {
-      \"card\": \"<masked string>\",
--     \"currency\": \"eur\",
-+     \"currency\": \"EUR\",
+      \"card\": \"<masked string>\"
+-     \"currency\": \"eur\"
++     \"currency\": \"EUR\"
       \"note\": \"<masked string>\"
     }
   }
