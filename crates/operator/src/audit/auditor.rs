@@ -89,7 +89,7 @@ impl Auditor<'_> {
         let coverage = Coverage { seen, complete: coverage.complete && end.is_none(), ..coverage };
         let mut report = self.tally.into_report(coverage, matches!(end, Some(End::Interrupted)));
         report.max_reached = matches!(end, Some(End::MaxReached));
-        if end.is_some() {
+        if !coverage.complete {
             report.comparison = None; // what was not read may say otherwise
         }
         let output_closed = match self.view.end(&report, self.output).and_then(|()| self.output.flush()) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use chrono::{TimeDelta, Timelike as _};
 use redeliver_core::failure::Stage;
 use redeliver_core::function_arn::parse_version;
-use redeliver_core::json::forward_compatible::OpenVariants as _;
+use redeliver_core::json::forward_compatible::OpenEnum;
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::{OTHER, millis};
@@ -18,19 +18,12 @@ use crate::terminal::units::grouped;
 /// Dead letters of the smallest cause that is compared: what a single one has sets nothing apart.
 const COUNT_MIN: u64 = 2;
 /// Names that a comparison lists.
-const NAMES_MAX: usize = 10;
+const NAMES_SHOWN_MAX: usize = 10;
 /// Per cent of a cause that are "mostly".
 const MOSTLY_PERCENT: u64 = 80;
 /// A cause that begins or ends less than this apart from the others begins or ends with them.
 const APART: TimeDelta = TimeDelta::hours(1);
 const HOURS: usize = 24;
-/// The parts of the loop, as opposed to functions of the user's.
-const STAGES: [Stage; 4] = [
-    Stage::MessageProcessor,
-    Stage::FailedMessageProcessor,
-    Stage::FinalDlqAnnotator,
-    Stage::AsyncRetryHandler,
-];
 /// Hours of the day in which a cause that recurs is found, at most.
 const WINDOW_HOURS_MAX: usize = 3;
 
@@ -56,9 +49,9 @@ pub struct CauseComparison {
     pub first: Timestamp,
     #[serde(serialize_with = "millis")]
     pub last: Timestamp,
-    /// The version of the cause's first dead letter, `NAME:VERSION`, if it is known.
+    /// The version of the first of the cause's dead letters that name one, `NAME:VERSION`.
     pub first_version: Option<String>,
-    /// The version of the cause's last dead letter.
+    /// The version of the last that name one.
     pub last_version: Option<String>,
     /// The cause's tenants, those with the most dead letters first, at most ten.
     pub tenants: Vec<Share>,
@@ -208,7 +201,7 @@ impl Finding {
                 format!("since {}, when {version} came", moment(*first))
             }
             Self::SinceVersion { version, first, came_at } => {
-                format!("since {}, only with {version}, which came {}", moment(*first), moment(*came_at))
+                format!("since {}, not before {version}, which came {}", moment(*first), moment(*came_at))
             }
             Self::Since { first } => format!("since {}", moment(*first)),
             Self::NoneSinceVersion { version, came_at } => {
@@ -262,7 +255,7 @@ impl Side {
         if let Some(function) = letter.function {
             Seen::record(named_entry(&mut self.functions, function), at);
         }
-        self.hours[at.hour() as usize % HOURS] += 1;
+        self.hours[at.hour() as usize] += 1;
     }
 
     fn count(&self) -> u64 {
@@ -294,7 +287,7 @@ fn shares(cause: &BTreeMap<String, Option<Seen>>, others: &BTreeMap<String, Opti
         })
         .collect();
     shares.sort_by_key(|share| Reverse(share.count));
-    shares.truncate(NAMES_MAX);
+    shares.truncate(NAMES_SHOWN_MAX);
     shares
 }
 
@@ -338,7 +331,7 @@ fn tenant(cause: &Side, others: &Side) -> Option<Finding> {
 
 fn only_function(cause: &Side, others: &Side) -> Option<Finding> {
     // Where redeliver gave it up follows from its error type.
-    let is_stage = |name: &str| STAGES.iter().any(|stage| stage.wire_name() == name);
+    let is_stage = |name: &str| matches!(OpenEnum::<Stage>::read(name), Some(OpenEnum::Known(_)));
     let function = cause.only(&cause.functions).filter(|name| !is_stage(name))?;
     let of_others = count(others.functions.get(function).copied().flatten());
     (of_others < others.count()).then(|| Finding::OnlyFunction { function: function.to_owned() })
@@ -361,6 +354,10 @@ struct Version<'s> {
 impl<'s> Versions<'s> {
     /// `None` if a dead letter of the cause names no version, or they name several functions.
     fn new(cause: &'s Side, others: &'s Side) -> Option<Self> {
+        // Beyond the table of names, it is not known when a version came.
+        if others.functions.contains_key(OTHER) {
+            return None;
+        }
         let mut named = cause.functions.keys().map(|name| parse_version(name).map(|(function, _)| function));
         let function = named.next()??;
         let are_of_one = named.all(|name| name == Some(function));
@@ -407,9 +404,8 @@ impl<'s> Versions<'s> {
 /// The shortest span of hours that has all of a cause, if it recurs in it and the others do not keep to it.
 fn only_hours(cause: &Side, others: &Side) -> Option<Finding> {
     let Seen { first, last, .. } = cause.all?;
-    let window = i64::try_from(WINDOW_HOURS_MAX).unwrap_or(i64::MAX);
     // In a shorter time there are no two of the same hours.
-    if last - first < TimeDelta::hours(HOURS as i64 - window) {
+    if last - first < TimeDelta::hours((HOURS - WINDOW_HOURS_MAX) as i64) {
         return None;
     }
     let is_within = |from: usize, length: usize, hour: usize| (hour + HOURS - from) % HOURS < length;

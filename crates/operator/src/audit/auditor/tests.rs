@@ -1,11 +1,12 @@
 use std::cell::Cell;
 use std::future::{pending, ready};
 use std::path::Path;
+use std::time::Duration;
 
 use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Attribute, Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::QueueDepth as _;
-use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
+use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings, Receive};
 use redeliver_dead_letters::{Filter, FilterError, ReaderError};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
@@ -116,6 +117,9 @@ fn a_group_is_compared_with_messages_that_are_not_selected_if_all_were_read() {
     let comparison = compared(u64::MAX).unwrap();
     assert_eq!((comparison.fingerprint.as_str(), comparison.count, comparison.others), (&*group, 3, 1));
     assert_eq!(compared(1), None, "most was not read");
+    let receive = Receive { max_messages: 1, wait: Duration::ZERO, visibility: None };
+    assert_eq!(world.clock.block_on(world.queue.receive(receive)).unwrap().len(), 1);
+    assert_eq!(compared(u64::MAX), None, "another reader has one");
 }
 
 #[test]

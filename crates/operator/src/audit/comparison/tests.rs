@@ -52,7 +52,7 @@ fn a_cause_that_began_long_after_its_version_says_both_times() {
         letter("c", 3 * HOUR, None, Some("orders:41")),
         letter("c", 3 * HOUR + 1, None, Some("orders:41")),
     ];
-    assert_eq!(summary(&letters), "since 10800, only with orders:41, which came 3600");
+    assert_eq!(summary(&letters), "since 10800, not before orders:41, which came 3600");
 }
 
 #[test]
