@@ -71,10 +71,14 @@ const CLOSING: Closing = Closing {
          another file; `audit s3://… --save FILE` makes such a file of an archive.",
     ],
     exit_codes: &[
-        (ExitCode::Done, "", "It ended by SIGTERM."),
+        (ExitCode::Done, "after SIGTERM", ""),
         (ExitCode::Failed, "", "The deployment, its queues, the folder or the port cannot be used."),
         (ExitCode::Usage, "", ""),
-        (ExitCode::Interrupted, "", "It ended with Ctrl-C, or before anything was opened."),
+        (
+            ExitCode::Interrupted,
+            "after Ctrl-C",
+            "Also after SIGTERM before anything was opened, and after a second signal.",
+        ),
     ],
 };
 
@@ -106,7 +110,7 @@ pub struct Arguments {
     #[arg(long, help_heading = CONNECT)]
     fleet: bool,
     /// With --queue: the queue to send dead letters back to
-    #[arg(long, help_heading = CONNECT, value_name = "QUEUE", requires = "queue")]
+    #[arg(long, help_heading = CONNECT, value_name = "QUEUE", requires = "queue", conflicts_with_all = ["stacks", "prefix", "stage"])]
     to: Option<QueueAddress>,
     /// /metrics of a container or a Prometheus's /federate; may be repeated
     ///
@@ -189,7 +193,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     Output::default().write(&format!("{link}\n"))?;
     let leads_to_link = if arguments.no_open { None } else { browser::open(&link, &arguments.folder) };
-    let is_opened = if leads_to_link.is_some() { "opened in your browser" } else { "open this link" };
+    let is_opened = if leads_to_link.is_some() { "opening it in your browser" } else { "open this link" };
     stderr::remark(format_args!("{is_opened}; Ctrl-C ends the console"));
     // Polled to the very end, so that no answer is cut off.
     let mut serving = pin!(http_server::serve(listener, router::router(Arc::clone(&site))));
@@ -347,6 +351,18 @@ mod tests {
         assert_eq!(why, "--metrics is for one deployment: start a console for each --stack");
         assert!(with(&["--stack", "a"]).unwrap().is_some());
         assert!(Program::try_parse_from(url.iter().chain(&["--fleet"])).is_err());
+    }
+
+    #[test]
+    fn a_destination_is_for_a_queue_alone() {
+        let parse = |words: &[&str]| {
+            Program::try_parse_from(["console", "--to", "orders"].iter().chain(words)).map(|_| ())
+        };
+        parse(&["--queue", "orders-dlq"]).unwrap();
+        for deployment in [&["--stack", "prod"][..], &["--prefix", "orders"], &["--stage", "prod"]] {
+            let error = parse(deployment).unwrap_err();
+            assert_eq!(error.kind(), clap::error::ErrorKind::ArgumentConflict, "{error}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub enum ExitCode {
     Incomplete = 4,
     /// It was asked to do more than it has done: something was refused or not confirmed, or stays where it is.
     NotAllDone = 5,
-    /// There is a cause of dead letters that was never reported (`audit --known-causes`).
+    /// A cause of dead letters is new or came back (`audit --known-causes`).
     NewCause = 6,
     /// SQS deletes dead letters soon (`audit`).
     DeletedSoon = 7,
@@ -61,11 +61,11 @@ impl ExitCode {
             Self::Found => "something was found that needs attention",
             Self::Incomplete => "not everything could be read; the rest is shown or done",
             Self::NotAllDone => "not everything was done; the rest stays as it was",
-            Self::NewCause => "there is a new cause of dead letters",
+            Self::NewCause => "a cause of dead letters is new or came back",
             Self::DeletedSoon => "SQS deletes dead letters soon",
             Self::NotThere => "what was named is not there",
             Self::InBothQueues => "messages were sent and not deleted; the same command deletes them",
-            Self::Interrupted => "interrupted by Ctrl-C or SIGTERM",
+            Self::Interrupted => "interrupted",
         }
     }
 }

@@ -89,6 +89,6 @@ mod tests {
         assert_eq!(run.observe(Progress::Sent(50), at(65)), " of at most 100, about 10s left");
         let mut small = RunEstimate::new(100, at(0));
         let read = Progress::Read { seen: 60, approximate: 50 };
-        assert_eq!(small.observe(read, at(5)), ", 60 of about 60 read, about 0s left");
+        assert_eq!(small.observe(read, at(5)), ", 60 of about 60 read");
     }
 }

@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn help_has_three_examples_and_the_manual_has_everything() {
-        let exit_codes = "Exit codes:\n  0    done, and nothing needs attention: no dead letters\n  130  interrupted by \
-                          Ctrl-C or SIGTERM";
+        let exit_codes =
+            "Exit codes:\n  0    done, and nothing needs attention: no dead letters\n  130  interrupted";
         let examples =
             "Examples:\n  redeliver audit\n  redeliver audit \\\n    --max 1\n  redeliver audit -q";
         let short = CLOSING.short();

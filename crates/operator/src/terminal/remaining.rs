@@ -44,9 +44,10 @@ impl Remaining {
         i64::try_from((milliseconds * left).div_ceil(of_this * 1000)).ok()
     }
 
-    /// The same in words for the end of a line, `, about 3m left`; empty if it is not known.
+    /// The same in words for the end of a line, `, about 3m left`; empty if it is not known, or zero.
     pub fn describe(&mut self, done: u64, total: u64, now: Timestamp) -> String {
         self.seconds(done, total, now)
+            .filter(|seconds| *seconds > 0)
             .map_or_else(String::new, |seconds| format!(", about {} left", about(seconds)))
     }
 }

@@ -41,7 +41,7 @@ const CLOSING: Closing = Closing {
         (ExitCode::Done, "", "Every line was sent, and every message was processed or dead-lettered."),
         (ExitCode::Failed, "", "A file cannot be read or exists already, or the endpoint refuses."),
         (ExitCode::Usage, "", ""),
-        (ExitCode::Found, "all messages are invalid", "If there are ten or more."),
+        (ExitCode::Found, "ten or more, all invalid", ""),
         (
             ExitCode::NotAllDone,
             "",

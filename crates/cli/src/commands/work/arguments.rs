@@ -42,7 +42,7 @@ const CLOSING: Closing = Closing {
          --exec prints to standard output, too.",
     ],
     exit_codes: &[
-        (ExitCode::Done, "", "SIGTERM stopped it, and everything that was received is handled."),
+        (ExitCode::Done, "after SIGTERM", "Everything that was received is handled."),
         (ExitCode::Failed, "", "Settings are missing or wrong, or a queue cannot be used."),
         (ExitCode::Usage, "", ""),
         (
@@ -50,7 +50,7 @@ const CLOSING: Closing = Closing {
             "",
             "It stopped before everything that was received was handled; the rest comes back.",
         ),
-        (ExitCode::Interrupted, "", "Ctrl-C stopped it, and everything that was received is handled."),
+        (ExitCode::Interrupted, "after Ctrl-C", "Everything that was received is handled."),
     ],
 };
 

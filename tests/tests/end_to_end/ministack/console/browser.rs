@@ -295,11 +295,14 @@ async fn the_browser_that_the_console_opens_gets_in_and_its_arguments_have_no_to
     assert!(said.contains("open this link; Ctrl-C ends the console"), "{said}");
     drop(console);
     let (console, said) = open(&[]).await;
-    assert!(said.contains("opened in your browser; Ctrl-C ends the console"), "{said}");
+    assert!(said.contains("opening it in your browser; Ctrl-C ends the console"), "{said}");
     let arguments = folder.join("arguments");
-    while !arguments.exists() {
-        sleep(Duration::from_millis(20)).await;
-    }
+    let written = async {
+        while !arguments.exists() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, written).await.expect("the opener has run");
     let entered = console.done("entersByAFile", json!({"file": folder.join("opened.html")})).await;
     assert_eq!(entered, json!({"address": "/0/"}));
     let arguments = std::fs::read_to_string(arguments).unwrap();
