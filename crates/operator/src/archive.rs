@@ -44,7 +44,7 @@ pub struct PeriodArgs {
 pub struct BucketOwnerArgs {
     /// With s3://: the account that owns the bucket, 12 digits
     ///
-    /// A bucket of another account is refused. By default, the queue's account writes and your own reads.
+    /// A bucket of another account is refused. The default is the queue's account when writing, and your own when reading.
     #[arg(long, help_heading = CONNECT, value_name = "ACCOUNT")]
     pub bucket_owner: Option<AccountId>,
 }

@@ -36,6 +36,30 @@ fn a_file_is_audited_as_a_queue_is_and_so_is_standard_input() {
     assert!(table.contains("not JSON: EOF while parsing an object"), "{table}");
 }
 
+/// A typing error must not look like a cause that is gone.
+#[test]
+fn a_group_that_the_file_of_causes_lacks_is_reported_with_8() {
+    let (dead, causes) = (dead_letters(), Scratch::absent("causes.jsonl"));
+    let audit = ["audit", dead.name(), "--known-causes", causes.name()];
+    assert_eq!(redeliver(&audit).status.code(), Some(6));
+    let before = causes.text();
+    let unknown = redeliver(&[&audit[..], &["--resolved", "21d708b3fca00092"]].concat());
+    assert_eq!((unknown.status.code(), causes.text()), (Some(8), before));
+    let lacks = "group 21d708b3fca00092 is not in it: run the command without --resolved first";
+    assert!(stderr(&unknown).contains(lacks), "{}", stderr(&unknown));
+}
+
+#[test]
+fn an_empty_region_is_none() {
+    for more in [&[][..], &["--region", ""]] {
+        let mut status = program(&[&["status", "--queue", "orders"], more].concat());
+        status.env("AWS_REGION", "").env_remove("AWS_DEFAULT_REGION").env_remove("AWS_ENDPOINT_URL");
+        status.env("AWS_CONFIG_FILE", "/dev/null").env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
+        let output = status.output().expect("the program starts");
+        assert!(stderr(&output).contains("no region is set: add --region, or set AWS_REGION"), "{output:?}");
+    }
+}
+
 /// The first message is given up at once, the second one an hour later. Also after the letters were saved.
 #[test]
 fn ages_of_a_virtual_run_are_of_its_virtual_time() {

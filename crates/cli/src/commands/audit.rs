@@ -68,8 +68,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         match next {
             Next::Command(command) => stderr::next(&command, "operate/audit"),
             Next::Edit(command) => {
-                stderr::next(&command, "operate/mend");
-                stderr::remark("in --edit, write what mends it in place of the last dot");
+                stderr::next(&command, "operate/edit");
+                stderr::remark("in --edit, replace the last dot with the fix");
             }
         }
     }
@@ -143,8 +143,16 @@ fn exit_code(audited: &Audited) -> ExitCode {
 /// Writes to the file of known causes that one is resolved.
 async fn resolve(arguments: &Arguments, fingerprint: &str, file: &Path) -> Result<ExitCode, Failure> {
     let source = arguments.source.open(arguments.period).await?;
+    let arn = source.dead_letters.arn();
+    if !KnownCauses::read(file, arn)?.fingerprints().any(|known| known == fingerprint) {
+        let file = file.display();
+        stderr::error(format_args!(
+            "{file}: group {fingerprint} is not in it: run the command without --resolved first"
+        ));
+        return Ok(ExitCode::NotThere);
+    }
     let resolved = Resolved { at: SystemClock.now(), by: arguments.resolved_by.clone() };
-    KnownCauses::write_resolved(file, source.dead_letters.arn(), fingerprint, resolved)?;
+    KnownCauses::write_resolved(file, arn, fingerprint, resolved)?;
     stderr::remark(format_args!("{}: {fingerprint} is resolved", file.display()));
     Ok(ExitCode::Done)
 }

@@ -132,7 +132,7 @@ pub(crate) fn moment(name: &str, text: &str, now: Timestamp) -> Result<Option<Ti
         .and_then(|span| now.checked_sub_signed(span))
         .or_else(|| parse_rfc3339(text))
         .or_else(|| parse_rfc3339(&format!("{text}Z")))
-        .or_else(|| parse_rfc3339(&format!("{}:00Z", text.trim_end_matches('Z'))));
+        .or_else(|| parse_rfc3339(&format!("{}:00Z", text.strip_suffix('Z').unwrap_or(text))));
     let wrong =
         || format!("{name}: write a span such as 2h or 7d, or a moment such as 2026-01-31T08:30Z").into();
     found.map(Some).ok_or_else(wrong)

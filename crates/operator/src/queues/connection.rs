@@ -135,14 +135,14 @@ impl Connection {
         self.profile.as_deref()
     }
 
-    /// The region, if it was given.
+    /// The region, if it was given and is not empty.
     pub fn region(&self) -> Option<&str> {
-        self.region.as_deref()
+        self.region.as_deref().filter(|region| !region.is_empty())
     }
 
     /// Credentials, endpoint and region. The region is the queue's, unless `--region` names one.
     pub async fn sdk_config(&self, region: Option<&str>) -> Result<SdkConfig, Failure> {
-        let region = self.region.clone().or_else(|| region.map(str::to_owned)).map(Region::new);
+        let region = self.region().or(region).map(|region| Region::new(region.to_owned()));
         let mut loader =
             aws_config::defaults(BehaviorVersion::latest()).http_client(redeliver_aws::http_client());
         if let Some(region) = &region {
@@ -159,7 +159,7 @@ impl Connection {
         }
         let mut config = loader.no_credentials().load().await;
         // Several regions may have a queue of the same name, so one must be chosen. An endpoint needs no region.
-        if config.region().is_none() {
+        if config.region().is_none_or(|region| region.as_ref().is_empty()) {
             if config.endpoint_url().is_none() {
                 return Err("no region is set: add --region, or set AWS_REGION".into());
             }

@@ -114,7 +114,7 @@ pub struct Arguments {
     /// Only record that the cause of this group is gone
     ///
     /// It is reported again, as come back, if newer messages have it.
-    #[arg(long, help_heading = KNOWN_CAUSES, value_name = "FINGERPRINT", requires = "known_causes", conflicts_with_all = ["SelectionArgs", "save"])]
+    #[arg(long, help_heading = KNOWN_CAUSES, value_name = "FINGERPRINT", requires = "known_causes", conflicts_with_all = ["SelectionArgs", "save", "format", "output", "reveal"])]
     pub(super) resolved: Option<String>,
     /// The fix, such as a version of the function
     ///
