@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -36,8 +37,14 @@ struct Requests {
 }
 
 /// Forgets the requests of an earlier run.
-pub(crate) fn forget() {
-    let _was_not_there = fs::remove_dir_all(directory());
+///
+/// # Errors
+/// They cannot be removed.
+pub(crate) fn forget() -> Result<(), Failure> {
+    match fs::remove_dir_all(directory()) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(unreadable(&error)),
+        _ => Ok(()),
+    }
 }
 
 /// Prints how many requests of how many operations were judged.
@@ -46,12 +53,22 @@ pub(crate) fn forget() {
 /// A request was not as its model says. Or, after all tests, no request of a service was judged.
 pub(crate) fn check(after_all_tests: bool) -> Result<(), Failure> {
     let mut requests = Requests::default();
-    for entry in fs::read_dir(directory()).into_iter().flatten().flatten() {
-        requests.add(&read(&entry.path())?)?;
+    match fs::read_dir(directory()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(unreadable(&error)),
+        Ok(files) => {
+            for file in files {
+                requests.add(&read(&file.map_err(|error| unreadable(&error))?.path())?)?;
+            }
+        }
     }
     println!("{}", requests.summary());
     requests.refuse_findings()?;
     if after_all_tests { requests.require(&services(&read(&root().join("Cargo.toml"))?)?) } else { Ok(()) }
+}
+
+fn unreadable(error: &std::io::Error) -> Failure {
+    Failure(format!("{}: {error}", directory().display()))
 }
 
 fn directory() -> PathBuf {

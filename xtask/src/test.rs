@@ -92,7 +92,7 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
     bundle(Architecture::HOST)?;
     run(&mut cargo(&TEST_BUILD))?;
     dist::for_tests()?;
-    judged::forget();
+    judged::forget()?;
     run(patient(&mut cargo(&["test", "--workspace", "--test", "end_to_end", "--"])).args(arguments))?;
     judged::check(arguments.is_empty())
 }
@@ -414,7 +414,7 @@ fn system_tests(report: &mut Report, packages: &Packages, has_runtimes: bool) ->
         report.skip("the container image", &remedy)?;
         skipped.extend(["work::image", "work::manifests"]);
     }
-    judged::forget();
+    judged::forget()?;
     let skips: Vec<_> = skipped.iter().flat_map(|name| ["--skip", name]).collect();
     if !ignored.is_empty() {
         report.step("tests that need Python or a browser", || {
