@@ -30,7 +30,7 @@ export interface VpcPlacement {
 export interface AlarmSetting {
   /** `false` removes the alarm; `true` adds one that `alarmPreset` leaves out. Default: by `alarmPreset`. */
   readonly enabled?: boolean;
-  /** The alarm goes off above this. Default: see docs/operate/alarms.md. */
+  /** The alarm fires above this value. Default: see docs/operate/alarms.md. */
   readonly threshold?: number;
 }
 
