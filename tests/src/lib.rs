@@ -3,7 +3,7 @@
 //! It runs the compiled programs as Lambda would ([`runtime_api`]), feeds them as an event source mapping would ([`esm`]),
 //! on an SQS that no one here wrote ([`ministack`]). It shares no code with what it tests.
 //! Its rights are enforced by another emulator ([`moto`]), with the statements of a [`template`].
-//! What it sends to both emulators is compared with AWS's own service models (`tests/support/aws_models.py`).
+//! The requests to both emulators are compared with AWS's own service models (`tests/support/aws_models.py`).
 //! It deploys the stack, too, to an emulator that runs the functions itself ([`deployment`]).
 //! The [`conformance`] suite is apart from it: rules that every implementation of the queue ports must keep.
 

@@ -80,7 +80,7 @@ impl CauseHistory {
 /// A cause in its life: new, known, resolved, come back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CauseLife {
-    /// True if no earlier reading has seen it, and nobody has looked into it since.
+    /// True if no earlier reading has it, and it is not marked as known or resolved.
     pub(crate) is_new: bool,
     pub(crate) note: Option<Note>,
     pub(crate) state: CauseState,

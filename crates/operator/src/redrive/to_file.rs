@@ -109,7 +109,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_without_messages_is_not_made() {
         let folder = tempfile::tempdir().unwrap();
-        let [file, output] = ["dead.jsonl", "mended.jsonl"].map(|name| folder.path().join(name));
+        let [file, output] = ["dead.jsonl", "fixed.jsonl"].map(|name| folder.path().join(name));
         let mut message = record("NON_RETRYABLE_ERROR", "x", 1);
         let kept = ["DeadLetter", "ErrorType", "ErrorDetails"];
         message.attributes.retain(|name, _| kept.contains(&name.as_str()));

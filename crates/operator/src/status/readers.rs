@@ -144,7 +144,7 @@ impl Readers {
         }
     }
 
-    /// True if CloudWatch did not answer, so that nobody can say what reads the queue.
+    /// True if CloudWatch did not answer, so that the queue's readers are unknown.
     pub fn is_unread(&self) -> bool {
         matches!(
             self,

@@ -24,7 +24,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Starts it with these secrets and a clock that is so many seconds ahead.
+    /// Starts it with these secrets and a clock that is ahead by this number of seconds.
     fn start(secrets: &str, seconds_ahead: i32) -> Self {
         let program = format!(
             "import receiver, time\nnow = time.time\ntime.time = lambda: now() + {seconds_ahead}\nreceiver.main()"

@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use super::status::boto3;
 
-/// What it prints, with its exit code.
+/// The output, with the exit code.
 async fn redeliver(emulator: &Ministack, arguments: &[&str]) -> (i32, Value) {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(arguments).args(["--prefix", "orders", "--format", "json"]).env_clear();

@@ -34,7 +34,7 @@ async fn faults_planted_in_policies_are_found() {
     assert_passes("policies_test.py").await;
 }
 
-/// What `redeliver permissions` prints for each command, with placeholders, and for queues whose key has an alias.
+/// The output of `redeliver permissions` for each command, with placeholders, and for queues whose key has an alias.
 async fn permissions() -> Map<String, Value> {
     let account = Account::new();
     let key = account.user("Operator", "/").await;

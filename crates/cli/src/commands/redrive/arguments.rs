@@ -33,7 +33,7 @@ const CLOSING: Closing = Closing {
         "redeliver redrive --stack redeliver-prod --group 21d708b3fca00092 \\\n\
          --edit '.body.data.currency = \"EUR\"' --new-id --apply",
         "redeliver redrive dead.jsonl --where '.error_type | startswith(\"INVALID\")' \\\n\
-         --edit '.body = .body + \"}\"' -o mended.jsonl --apply",
+         --edit '.body = .body + \"}\"' -o fixed.jsonl --apply",
         "redeliver redrive expired.jsonl --to orders --apply",
     ],
     notes: &[
@@ -120,7 +120,7 @@ pub struct Arguments {
     max_generation: u32,
     /// Stop if more than this percentage failed again
     ///
-    /// Of the messages that were sent, those that came back to the DLQ or, in the pilot, wait for a retry. 100: never.
+    /// A message failed again if it came back to the DLQ or, in the pilot, waits for a retry. 100: never.
     #[arg(long, value_name = "PERCENT", default_value_t = Pace::default().stop_after_failures_percent, value_parser = number(0..=100_u8))]
     stop_after_failures: u8,
     /// Watch the first 50 messages for this long

@@ -159,7 +159,7 @@ pub struct Arguments {
     pub max_concurrency: u16,
     /// Concurrent invocations of the others, each
     ///
-    /// Of the failed-message-processor and of the final-dlq-annotator: the construct's innerConcurrency. A batch of ten
+    /// The construct's innerConcurrency, of failed-message-processor and final-dlq-annotator each. A batch of ten
     /// takes 0.045 s.
     #[arg(long, help_heading = FUNCTIONS, value_name = "N", default_value_t = 10, value_parser = number(2..=INNER_CONCURRENCY_MAX))]
     pub inner_concurrency: u16,
