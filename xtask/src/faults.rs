@@ -32,11 +32,21 @@ pub(crate) fn faults(arguments: &[String]) -> Result<(), Failure> {
     run(Command::new(target_dir().join("release/faults")).args(arguments))
 }
 
-/// Runs fresh seeds until this number of queue changes is checked, in the tests' own build of the simulator.
+/// Runs new seeds until this number of queue changes is checked, in the tests' own build of the simulator. They are the
+/// commit's own, so that the same commit passes or fails everywhere.
 pub(crate) fn fresh_seeds(changes: u32) -> Command {
     let mut simulator = Command::new(target_dir().join("debug/faults"));
     simulator.args(["--changes", &changes.to_string()]);
+    if let Some(seed) = seed_of_commit() {
+        simulator.args(["--first-seed", &seed.to_string()]);
+    }
     simulator
+}
+
+/// The first 48 bits of the hash of the committed files; `None` without git.
+fn seed_of_commit() -> Option<u64> {
+    let output = Command::new("git").args(["rev-parse", "HEAD^{tree}"]).current_dir(root()).output().ok()?;
+    u64::from_str_radix(str::from_utf8(&output.stdout).ok()?.get(..12)?, 16).ok()
 }
 
 /// Plants every bug in a copy of the sources, and demands that the simulator catches each.

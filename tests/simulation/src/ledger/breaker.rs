@@ -760,7 +760,15 @@ impl Ledger {
         let held_before = retries.held_seconds as f64;
         let by_age = (2.0 + held_before).min(15.0 + 0.35 * held_before);
         let by_failures = 2.0 * 3_f64.powi(i32::try_from(failures.min(10)).unwrap_or(10));
-        let own = if call.is_some() { by_age.min(by_failures) } else { by_age }.min(HOLD_SECONDS_MAX);
+        // Seconds past its limit of a message that was not called: it waits for a `Retry-After` or a place in the rate
+        // alone, and no longer for its own trouble.
+        let over = retries.held_seconds.checked_sub(environment.settings.hold_seconds_max);
+        let own = match call {
+            Some(_) => by_age.min(by_failures),
+            None if over.is_some() => 1.0,
+            None => by_age,
+        }
+        .min(HOLD_SECONDS_MAX);
         // At a rate limit, a part of its age.
         let first = environment.first_outage.unwrap_or(now);
         // The breaker's moments are hundredths of a second, and a hold is rounded up.
@@ -786,7 +794,6 @@ impl Ledger {
             Some(_) => (least.max(asked), most.min(DELAY_SECONDS_MAX)),
             // At its limit a message waits for at most 900 s more, and is then called.
             None => {
-                let over = retries.held_seconds.checked_sub(environment.settings.hold_seconds_max);
                 let grace =
                     over.map_or(DELAY_SECONDS_MAX, |over| DELAY_SECONDS_MAX.saturating_sub(over).max(1));
                 (least.max(asked).min(grace), most.min(DELAY_SECONDS_MAX))
