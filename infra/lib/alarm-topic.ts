@@ -7,7 +7,7 @@ import type { CommonProps } from './props';
 
 const ALARMS = new iam.ServicePrincipal('cloudwatch.amazonaws.com');
 
-/** Reasons why no alarm could publish to a topic, a sentence each. */
+/** The reasons why alarms could not publish to a topic, one sentence each. */
 export function topicProblems({ pageTopic, ticketTopic }: Pick<CommonProps, 'pageTopic' | 'ticketTopic'>, stack: Stack): string[] {
   return [...problemsOf('pageTopic', pageTopic, stack), ...problemsOf('ticketTopic', ticketTopic, stack)];
 }

@@ -18,7 +18,7 @@ import type { DeadLetterQueues } from './queues';
 export interface Alarm {
   /** The end of its name: the problem. */
   readonly name: string;
-  /** `page`: messages are late, or will be lost, until somebody acts. `ticket`: it can wait until working hours. */
+  /** `page`: messages are late, or will be lost, without action. `ticket`: it can wait until working hours. */
   readonly severity: 'page' | 'ticket';
   /** True if messages could wait, expire or be lost unseen without it. */
   readonly isEssential?: true;
@@ -87,7 +87,7 @@ function warnOfSilent(scope: Construct, silent: number, all: number): void {
   if (silent > 0) {
     Annotations.of(scope).addWarningV2(
       '@redeliver/cdk:alarmsNotifyNobody',
-      `${silent} of ${all} alarms notify nobody: set ticketTopic (the app's alarmTopicArn), or acknowledge this if something else watches them.`,
+      `${silent} of ${all} alarms have no action: set ticketTopic (the app's alarmTopicArn), or acknowledge this if something else watches them.`,
     );
   }
 }
@@ -108,14 +108,14 @@ export function isUnconditional(alarm: cloudwatch.Alarm): boolean {
   return resourceOf(alarm).cfnOptions.condition === undefined;
 }
 
-/** Messages were given up and need a look. */
+/** Messages were given up: their causes need attention. */
 export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
   return [
     {
       name: 'final-dlq-not-empty',
       severity: 'ticket',
       isEssential: true,
-      description: 'Messages were given up. Read why in their ErrorType and ErrorDetails, mend the cause, send them back.',
+      description: 'Messages were given up. Read why in their ErrorType and ErrorDetails, fix the cause, send them back.',
       metric: finalDlq.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
       threshold: 0,
     },
@@ -144,14 +144,14 @@ export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
   ];
 }
 
-/** A message that has been held for long. With `visibility` nothing says for how long a message has been held. */
+/** A message that has been held for long. With `visibility` there is no record of how long a message has been held. */
 export function heldTooLong(messageProcessor: lambda.Function): Alarm {
   return {
     name: 'held-too-long',
     severity: 'page',
     isEssential: true,
     description:
-      'A message has been held for more than an hour. Is the target down, or does it refuse this message alone? `redeliver status` says which. ' +
+      'A message has been held for more than an hour. Is the target down, or does it refuse this message alone? See `redeliver status`. ' +
       'After hold_seconds_max (a day by default) the message is given up.',
     metric: redeliverMetric('LongestHoldSeconds', messageProcessor, cloudwatch.Stats.MAXIMUM),
     threshold: WAITING_SECONDS_MAX,
@@ -196,8 +196,8 @@ export function readerAlarms(name: string, target: lambda.Function): Alarm[] {
       name: `${name}-not-confirmed`,
       severity: 'page',
       description:
-        `The ${name} runs, but what it sent was not confirmed, so its messages come back. Look at its log for ` +
-        'not_confirmed: usually a permission, a queue or a key that is gone, or no way to AWS.',
+        `The ${name} runs, but its sends are not confirmed, so its messages come back. Check its log for ` +
+        'not_confirmed: usually a missing permission, a deleted queue or key, or no route to AWS.',
       metric: redeliverMetric('NotConfirmed', target),
       threshold: 0,
     },

@@ -50,7 +50,7 @@ export function annotatorAlarms({ archive, notify }: CommonSettings, annotator: 
             severity: 'page',
             isEssential: true,
             description:
-              'S3 does not store dead letters, so they wait in the annotation queue, and after 110 receives they are in no archive. Look at the ' +
+              'S3 does not store dead letters, so they wait in the annotation queue, and after 110 receives they are not archived. Check the ' +
               "final-dlq-annotator's log for archive_refused: usually a right of its role, the bucket's policy or its key.",
             metric: redeliverMetric('ArchiveRefused', annotator),
             threshold: 0,
@@ -63,7 +63,7 @@ export function annotatorAlarms({ archive, notify }: CommonSettings, annotator: 
             name: 'notices-refused',
             severity: 'ticket',
             description:
-              "Notices of dead letters do not arrive; the dead letters do. Look at the final-dlq-annotator's log for notice_refused: usually a " +
+              "Notices of dead letters do not arrive; the dead letters do. Check the final-dlq-annotator's log for notice_refused: usually a " +
               "right of its role, or the policy or the key of notify's topic.",
             metric: redeliverMetric('NoticeRefused', annotator),
             threshold: 0,

@@ -133,7 +133,7 @@ function proxyProblems(target: Extract<GivenTarget, { kind: 'http' | 'httpFromSe
     return ['target.proxy is not the address of a proxy; give http://HOST:PORT or https://HOST:PORT.'];
   }
   if (username !== '' || password !== '') {
-    return ['target.proxy contains credentials, which the template would expose; let the proxy know its clients by their network.'];
+    return ['target.proxy contains credentials, which the template would expose; let the proxy identify its clients by their network.'];
   }
   const isPlain = target.kind === 'http' ? target.url.startsWith('http://') : target.allowHttp;
   return isPlain ? ['target.proxy is set, but the target may be http://, which does not go through a proxy; use https://, or remove target.proxy.'] : [];

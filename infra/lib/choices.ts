@@ -49,13 +49,13 @@ export enum LogDetail {
 
 /** The level of the functions' logs. */
 export enum LogLevel {
-  /** Everything, as `logDetail` says. */
+  /** Everything, as detailed as `logDetail`. */
   INFO = 'INFO',
   /** Only problems that need action, dead letters, and the line of each batch, which holds the metrics. */
   WARN = 'WARN',
 }
 
-/** The alarms that are created, unless `alarmSettings` says otherwise. */
+/** The alarms that are created, unless `alarmSettings` overrides them. */
 export enum AlarmPreset {
   /** Every problem, and its cause. */
   ALL = 'all',
@@ -79,7 +79,7 @@ export enum Preset {
 
 /** The fate of the rest of a group when one of its messages is given up. */
 export enum OnGiveUp {
-  /** It goes on without that message. */
+  /** The group continues without that message. */
   CONTINUE = 'continue',
   /** It waits for your decision with `redeliver unblock`. An alarm reports it. */
   BLOCK = 'block',

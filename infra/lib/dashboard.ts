@@ -73,7 +73,7 @@ function outages({ messageProcessor }: Loop): cloudwatch.IWidget {
     title: 'Outages of the target',
     left: [
       redeliverMetric('CircuitOpen', messageProcessor, SUM, 'times that it was found to be down'),
-      redeliverMetric('Probes', messageProcessor, SUM, 'calls that asked whether it is back'),
+      redeliverMetric('Probes', messageProcessor, SUM, 'calls that probe for recovery'),
     ],
     right: [redeliverMetric('Held', messageProcessor, SUM, 'messages held (right)')],
     leftYAxis: { min: 0 },

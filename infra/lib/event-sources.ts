@@ -38,7 +38,7 @@ export function watchEventSources(userFunction: UserFunction, sourceArn: string,
       for (const { path } of others) {
         Annotations.of(own).addWarningV2(
           '@redeliver/cdk:anotherQueueOfFunction',
-          `${name} has another queue as an event source (${path}): its batches reach the handler as they are, and nothing of redeliver applies to them; give that ` +
+          `${name} has another queue as an event source (${path}): its batches reach the handler unchanged, without any of redeliver's guarantees; give that ` +
             'queue a function of its own, or acknowledge this.',
         );
       }

@@ -34,7 +34,7 @@ def handler(event, _context):
 
 
 def check_sender(event):
-    """Whoever may invoke the function could otherwise redirect the queue's messages, and have it send to any URL."""
+    """Anyone who may invoke the function could otherwise redirect the queue's messages, and have it send to any URL."""
     url = urllib.parse.urlsplit(event["ResponseURL"])
     # An emulator's, which nothing names on AWS.
     emulator = urllib.parse.urlsplit(os.environ.get("AWS_ENDPOINT_URL", "")).hostname

@@ -5,7 +5,7 @@ import type { Construct } from 'constructs';
 import type { CommonSettings } from './common-settings';
 
 /**
- * Creates the role of a function, which Lambda takes on for functions of its account alone. AWS has this condition in a
+ * Creates the role of a function, which Lambda assumes for functions of its account alone. AWS has this condition in a
  * trust of its own (`lambda-trust-policy.json` of agent-toolkit-for-aws). In a VPC there is none: with a condition on the
  * source, the first function in a VPC could not be created (pull request 6926 of aws-parallelcluster).
  */

@@ -26,7 +26,7 @@ const LAYERS_MAX = 5;
 const RUNTIME_FAMILIES: readonly (lambda.RuntimeFamily | undefined)[] = [
   lambda.RuntimeFamily.NODEJS, lambda.RuntimeFamily.PYTHON, lambda.RuntimeFamily.JAVA, lambda.RuntimeFamily.DOTNET_CORE, lambda.RuntimeFamily.RUBY,
 ];
-/** Names of those runtimes, for versions that this CDK does not know yet. */
+/** Names of those runtimes, for versions that this CDK does not list yet. */
 const RUNTIME_NAMES = /^(nodejs|python|java|dotnet|ruby)\d/;
 
 const LOG_LEVEL_ADVICE = "set applicationLogLevelV2 to ApplicationLogLevel.INFO, and the level of your own lines in your code's logger";

@@ -5,7 +5,7 @@ import type { Construct } from 'constructs';
 import type { Plan } from './plan';
 import { type Loop, readersOf } from './strategy/definition';
 
-/** The questions that are asked most, by the names of their queries; docs/operate/logs.md has these and more. */
+/** The most frequent questions, by the names of their queries; docs/operate/logs.md has these and more. */
 const QUERIES: Readonly<Record<string, string>> = {
   'what died, and why': 'filter event = "dead_lettered" | stats count(*) as dead by error_type | sort dead desc',
   'the story of one message':

@@ -43,7 +43,7 @@ export function notifyProblems(notify: Notify | undefined, stack: Stack): string
   const { topic } = given;
   const elsewhere = elsewhereProblems('notify', 'a topic', topic, stack);
   return [
-    ...(topic.fifo ? ['notify is a FIFO topic, which takes no message without a group; use a standard topic or an event bus.'] : []),
+    ...(topic.fifo ? ['notify is a FIFO topic, and notices have no message group; use a standard topic or an event bus.'] : []),
     // A topic and its key are in one region.
     ...(elsewhere.length > 0 ? elsewhere : keyProblems("notify's key", topic.masterKey, stack)),
   ];

@@ -41,7 +41,7 @@ export function addQueueUrls(scope: Construct, { source, intermediateDlq, source
     add('SourceDlqUrl', sourceDlq, 'Moved by SQS, until annotated.');
   }
   if (blockedQueue) {
-    add('BlockedQueueUrl', blockedQueue, 'Groups that are blocked until somebody decides.');
+    add('BlockedQueueUrl', blockedQueue, 'Groups that are blocked until a decision.');
   }
   add('AnnotationQueueUrl', annotation, 'Given up, until annotated.');
   add('FinalDlqUrl', finalDlq, 'Given up, with the reason. Read it.');

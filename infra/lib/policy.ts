@@ -38,7 +38,7 @@ export interface Immediate {
 export interface CircuitBreaker {
   /** The messages that share a circuit: `group`, `attribute:NAME` or `target`. */
   readonly per?: string;
-  /** Globs on error types of your own that say "not now", beside the built-in ones. */
+  /** Globs on error types of your own that count as an outage, beside the built-in ones. */
   readonly opens_on?: readonly string[];
   /** The longest total time that a message is held, a minute to 14 days. */
   readonly hold_seconds_max?: number;

@@ -103,8 +103,8 @@ interface Sender {
   /** The condition on the resource that a service sends for. */
   readonly source: Record<string, Record<string, string>>;
   /**
-   * True if KMS learns the resource, too. AWS documents that it does for SNS and does not for EventBridge; S3's page has
-   * no condition. Without the right to send, the right to use the key is useless.
+   * True if the request to KMS names the resource, too. AWS documents that it does for SNS and does not for
+   * EventBridge; S3's page has no condition. Without the right to send, the right to use the key is useless.
    */
   readonly tellsKms: boolean;
 }

@@ -109,7 +109,7 @@ export function denyOtherRoles(queue: sqs.Queue, roleArns: readonly (string | un
       principals: [new iam.AnyPrincipal()],
       actions: ['sqs:SendMessage'],
       resources: [queue.queueArn],
-      // Nobody sends to a queue without senders.
+      // Without senders, the statement denies everyone.
       conditions: roleArns.length === 0 ? {} : { ArnNotEquals: { 'aws:PrincipalArn': roleArns } },
     }),
   );

@@ -23,7 +23,7 @@ export function targetDown({ strategy, hasCircuitBreaker }: Plan, { messageProce
       severity: 'page',
       isEssential: true,
       description:
-        'The target is down: it gets no calls, except a probe now and then. Look at it first; the log of the message-processor ' +
+        'The target is down: it gets no calls, except an occasional probe. Check the target first; the log of the message-processor ' +
         `has its last error in circuit_opened. ${STRATEGIES[strategy].holdAdvice}`,
       metric: redeliverMetric('CircuitOpen', messageProcessor, cloudwatch.Stats.MAXIMUM),
       threshold: 0,
@@ -51,7 +51,7 @@ export function targetLoop(scope: Construct, target: lambda.IFunction): Alarm[] 
   ].map(({ own, its }) => ({ own, its, result: Token.compareStrings(own, its) }));
   if (compared.some(({ result }) => result === TokenComparison.DIFFERENT)) {
     Annotations.of(scope).addInfo(
-      `target ${target.functionArn} is in another account or region, whose metrics alarms in this stack cannot watch, so there is ` +
+      `target ${target.functionArn} is in another account or region, and an alarm of this stack cannot watch metrics there, so there is ` +
         'no alarm target-loop-stopped: watch RecursiveInvocationsDropped where the function is.',
     );
     return [];

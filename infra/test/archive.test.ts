@@ -233,7 +233,7 @@ describe('a wrong prop is refused with one sentence', () => {
   });
 
   test('a FIFO topic, whether it is created or imported', () => {
-    const sentence = 'notify is a FIFO topic, which takes no message without a group; use a standard topic or an event bus.';
+    const sentence = 'notify is a FIFO topic, and notices have no message group; use a standard topic or an event bus.';
     assert.deepEqual(refused((stack) => ({ notify: Notify.topic(new sns.Topic(stack, 'Notices', { fifo: true })) })), [sentence]);
     assert.deepEqual(refused((stack) => ({ notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', `${TOPIC}.fifo`)) })), [sentence]);
   });

@@ -518,7 +518,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     const sameQueue = (path: string): string =>
       `target.function (Test/Own) already has the source queue as an event source (${path}); remove it there: Redeliver makes the mapping, with the settings that it needs.`;
     const otherQueue = (path: string): string =>
-      `target.function (Test/Own) has another queue as an event source (${path}): its batches reach the handler as they are, and nothing of redeliver applies to them; give that ` +
+      `target.function (Test/Own) has another queue as an event source (${path}): its batches reach the handler unchanged, without any of redeliver's guarantees; give that ` +
       'queue a function of its own, or acknowledge this. [ack: @redeliver/cdk:anotherQueueOfFunction]';
     /** The problems and the warnings of what is done after Redeliver is created. */
     const later = (change: (stack: Stack, made: Redeliver) => void, props: Props = {}): { problems: string[]; warnings: string[] } => {

@@ -166,7 +166,7 @@ describe('who is notified', () => {
   const who = (pages: string, tickets: string): Record<string, string> =>
     Object.fromEntries([...PAGES.map((name) => [name, pages]), ...TICKETS.map((name) => [name, tickets])]);
   const silent = (some: number): string =>
-    `${some} of 24 alarms notify nobody: set ticketTopic (the app's alarmTopicArn), or acknowledge this if something else watches them. [ack: @redeliver/cdk:alarmsNotifyNobody]`;
+    `${some} of 24 alarms have no action: set ticketTopic (the app's alarmTopicArn), or acknowledge this if something else watches them. [ack: @redeliver/cdk:alarmsNotifyNobody]`;
 
   test('what cannot wait pages, and what can is a ticket', () => {
     const both = notified((topic) => ({ pageTopic: topic('Pager'), ticketTopic: topic('Desk') }));

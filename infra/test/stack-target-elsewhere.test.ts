@@ -69,7 +69,7 @@ describe('the loop of a Lambda target is watched where an alarm can see it', () 
         conditions: {},
         onDashboard: false,
         said: [
-          `target ${arn} is in another account or region, whose metrics alarms in this stack cannot watch, so there is no alarm ` +
+          `target ${arn} is in another account or region, and an alarm of this stack cannot watch metrics there, so there is no alarm ` +
             'target-loop-stopped: watch RecursiveInvocationsDropped where the function is.',
         ],
       });

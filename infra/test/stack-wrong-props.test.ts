@@ -119,7 +119,7 @@ describe('a wrong prop fails the synth with one sentence', () => {
     [
       'credentials of a proxy',
       http({ url: 'https://example.com', proxy: 'http://user:secret@proxy:3128' }),
-      'target.proxy contains credentials, which the template would expose; let the proxy know its clients by their network.',
+      'target.proxy contains credentials, which the template would expose; let the proxy identify its clients by their network.',
     ],
     [
       'a proxy for http',

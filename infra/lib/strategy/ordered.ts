@@ -185,7 +185,7 @@ function createProcessor(scope: Construct, props: NormalizedProps, plan: Plan, q
 }
 
 const IN_FLIGHT_ADVICE =
-  'The rest of their groups waits behind them. Look at the target; shorten the delays, or ask AWS Support for a ' +
+  'The rest of their groups waits behind them. Check the target; shorten the delays, or ask AWS Support for a ' +
   'higher quota.';
 
 function orderedAlarms(plan: Plan, { source, sourceDlq, blockedQueue, annotation }: OrderedQueues): Alarm[] {
@@ -219,7 +219,7 @@ function backlog(source: sqs.IQueue): Alarm {
     isEssential: true,
     description:
       `More than ${QUOTA_SHARE * 100} % of the first ${LOOK_AHEAD} messages, in which SQS looks for message groups that can be delivered, wait. Beyond them, groups ` +
-      'that have not failed wait, too. Look at the target, and for a group with many messages behind a failing one: mend the cause, or give that message up ' +
+      'that have not failed wait, too. Check the target, and for a group with many messages behind a failing one, fix the cause, or give that message up ' +
       'earlier (maxAttempts, maxAge, nonRetryable). If nothing fails, raise maxConcurrency, or have more and smaller groups.',
     metric: source.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
     threshold: QUOTA_SHARE * LOOK_AHEAD,
@@ -232,7 +232,7 @@ function movedBySqs(sourceDlq: sqs.IQueue): Alarm {
     severity: 'ticket',
     description:
       `SQS moved messages to the source queue's DLQ after ${RECEIVES_MAX} receives: the message-processor could neither process them nor give them up, and ` +
-      'their groups went on without them. Look at its errors, timeouts, throttles and not_confirmed. The final-dlq-annotator passes them on to the final DLQ.',
+      'their groups continued without them. Check its errors, timeouts, throttles and not_confirmed. The final-dlq-annotator moves them to the final DLQ.',
     // SQS does not count a move as a send ("Available CloudWatch metrics for Amazon SQS"), and the annotator may empty the
     // queue between two samples of its size, but it receives every message.
     metric: sourceDlq.metricNumberOfMessagesReceived({ period: PERIOD, statistic: cloudwatch.Stats.SUM }),
@@ -246,8 +246,8 @@ function blockedGroups(blockedQueue: sqs.Queue): Alarm {
     severity: 'page',
     isEssential: true,
     description:
-      'Message groups wait behind a message that was given up, until somebody decides (onGiveUp). `redeliver ' +
-      'unblock` lists them with the reason, calls the message again (--retry) or takes it out (--backup).',
+      'Message groups wait behind a message that was given up and await your decision (onGiveUp). `redeliver ' +
+      'unblock` lists them with the reason, retries the message (--retry) or removes it (--backup).',
     metric: blockedQueue.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
     threshold: 0,
   };

@@ -69,7 +69,7 @@ function waiting({ innerConcurrency }: Plan, made: Resending): Alarm[] {
       name: 'intermediate-dlq-backlog',
       severity: 'ticket',
       description:
-        'For a quarter of an hour, more failed messages have waited than the failed-message-processor takes in a second: it does not ' +
+        'For a quarter of an hour, more failed messages have waited than the failed-message-processor handles in a second: it does not ' +
         'keep up, and retries are late. If it neither fails nor is throttled, raise innerConcurrency.',
       // The minimum, since a burst that is gone by the next sample is not a bottleneck. Not the queue's age, which leaves
       // out messages that were received three times ("Available CloudWatch metrics for Amazon SQS").
@@ -87,7 +87,7 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resendi
       severity: 'ticket',
       description:
         'SQS moved messages to the intermediate DLQ, not the message-processor: it crashed, timed out, was throttled, ' +
-        'or could not send. Each spent one of max_redrives, and no attempt. Look at its errors and duration.',
+        'or could not send. Each move spent one of max_redrives, and no attempt. Check its errors and duration.',
       metric: redeliverMetric('ArrivedByRedrive', failedMessageProcessor),
       threshold: 0,
     },
@@ -95,8 +95,8 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resendi
       name: 'intermediate-dlq-keeps-failing',
       severity: 'ticket',
       description:
-        'A message failed at least three times in the intermediate DLQ itself: it can be neither sent again nor given up. Look ' +
-        "at the failed-message-processor's log for not_confirmed.",
+        'A message failed at least three times in the intermediate DLQ itself: it can be neither sent again nor given up. Check ' +
+        "the failed-message-processor's log for not_confirmed.",
       metric: redeliverMetric('ReceiveCount', failedMessageProcessor, MAXIMUM),
       // A redrive does not reset the count: it includes the source queue's receives.
       threshold: maxReceiveCount + 3,

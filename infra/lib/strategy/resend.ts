@@ -113,14 +113,14 @@ function createFailedMessageProcessor(
 
 /**
  * Passes the unique ids of the senders' roles, which SQS adds to each message: holds from other senders are not
- * trusted. Without all ids, re-sends could not be told from messages of producers.
+ * trusted. Without all ids, re-sends could not be distinguished from messages of producers.
  */
 function passSenderIds(scope: Construct, processors: readonly lambda.Function[]): void {
   const roles = processors.flatMap(({ role }) => (role instanceof iam.Role ? [role] : []));
   if (roles.length < processors.length) {
     Annotations.of(scope).addInfo(
       'the role of target.function is imported, so its unique id is not known here, and RESEND_SENDER_IDS is not set: ' +
-        'new environments do not learn of an outage from held messages, but by their own calls. Create the role in this app to change that.',
+        'new environments detect an outage by their own calls only, not from held messages. Create the role in this app to change that.',
     );
     return;
   }

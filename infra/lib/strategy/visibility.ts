@@ -94,7 +94,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
       // The age that SQS reports includes the first retries.
       waitsTooLong('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + worstCaseDelaySeconds(plan.policy, RECEIVES_IN_AGE)),
       waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
-      inFlight(source, 'Look at the target; shorten the delays, or use strategy delayed-resend or direct-resend.'),
+      inFlight(source, 'Check the target; shorten the delays, or use strategy delayed-resend or direct-resend.'),
     ],
     graphs: onQueueGraphs(source),
   };
