@@ -19,8 +19,8 @@ export const delayedResend: StrategyDefinition = {
   // max_redrives, but no attempt.
   maxReceiveCount: (props) => props.maxReceiveCount ?? 1,
   defaultPolicy: {},
-  // Without long delays, the alarm on the messages' age could not distinguish such retries from stuck messages. With them, it
-  // waits for the longest expected age.
+  // Without long delays, the alarm on the messages' age could not distinguish such retries from stuck messages. With
+  // them, it waits for the longest expected age.
   mayOutlastRetention: (policy) => policy.long_delays === true,
   // Whatever the backoff, a hold, a redrive or a target's Retry-After may delay a re-sent message this long, and the
   // delay counts towards the retention. The rest is for the receive.
