@@ -119,7 +119,7 @@ fn check_send_and_local_say_the_same_of_the_same_file() {
     let utf_16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
     let array = format!("[\n{VALID},\n{OTHER}\n]\n");
     let long = format!("{VALID}\n{}\n{OTHER}", "x".repeat(1_048_577));
-    let too_long = "1048577 bytes with its attributes; SQS takes at most 1048576";
+    let too_long = "1048577 bytes with its attributes; the SQS limit is 1048576";
     let rows: [(&str, Vec<u8>, Verdict); 19] = [
         ("one message", VALID.into(), Ok((1, vec![]))),
         ("lines", format!("{VALID}\n{OTHER}\n").into(), Ok((2, vec![]))),
@@ -142,12 +142,12 @@ fn check_send_and_local_say_the_same_of_the_same_file() {
         (
             "a character that SQS refuses",
             format!("{VALID}\n\"\u{7}\"").into(),
-            Ok((1, vec![(2, "the character U+0007 at byte 1 of the body is not legal in SQS".into())])),
+            Ok((1, vec![(2, "the character U+0007 at byte 1 of the body is not allowed in SQS".into())])),
         ),
         (
             "UTF-16 without a mark",
             utf_16("{}"),
-            Ok((0, vec![(1, "the character U+0000 at byte 1 of the body is not legal in SQS".into())])),
+            Ok((0, vec![(1, "the character U+0000 at byte 1 of the body is not allowed in SQS".into())])),
         ),
         ("UTF-16", utf_16("\u{feff}{}\n"), Err("is UTF-16; save it as UTF-8".into())),
         (
@@ -214,7 +214,7 @@ fn check_and_send_warn_of_a_message_id_that_two_lines_have() {
     let expected = vec![
         (
             3,
-            "the message_id of line 1 with another content: a consumer that knows messages by their id processes only \
+            "the message_id of line 1 with another content: a consumer that deduplicates by id processes only \
              one of the two"
                 .to_owned(),
         ),

@@ -50,7 +50,7 @@ pub struct BucketOwnerArgs {
 }
 
 impl BucketOwnerArgs {
-    /// The account that is named, or else the caller's own; `None` if STS does not say which that is.
+    /// The account that is named, or else the caller's own; `None` if STS does not answer.
     async fn or_own_account(self, connection: &Connection) -> Option<AccountId> {
         match self.bucket_owner {
             Some(account) => Some(account),
@@ -153,8 +153,8 @@ impl ArchiveUri {
         })
     }
 
-    /// The archive for reading. `audit --save` and `redrive` would send what somebody else has put into a bucket that took a
-    /// deleted one's name, so it is the caller's own unless the options name another.
+    /// The archive for reading. A bucket that another account has created under a
+    /// deleted one's name could hold forged dead letters, which `audit --save` would pass on, so the bucket is the caller's own unless the options name another.
     async fn open_to_read(
         &self,
         connection: &Connection,
@@ -181,8 +181,8 @@ impl ArchiveUri {
     ) -> Result<(), Failure> {
         let Some(account) = owner.or_own_account(connection).await else {
             return Err(format!(
-                "{}: STS does not say which account is yours, so --save does not know that the bucket is: name its owner with \
-                 --bucket-owner, the account of the deployment unless its variable ARCHIVE_BUCKET_OWNER names another",
+                "{}: could not determine your account from STS, and --save needs the bucket's owner: name it with --bucket-owner \
+                 (the account of the deployment, unless its variable ARCHIVE_BUCKET_OWNER names another)",
                 self.uri
             )
             .into());

@@ -35,8 +35,8 @@ impl BackupPlace {
         })
     }
 
-    /// For messages of this queue. Payloads go to no other account than its own, unless the options name one: the name of a
-    /// deleted bucket is free for anybody.
+    /// For messages of this queue. A bucket of another account than the queue's is refused, unless `--bucket-owner`
+    /// names it: any account may create a bucket under a deleted one's name.
     pub async fn open(
         self,
         connection: &Connection,

@@ -43,7 +43,8 @@ impl Checked {
     }
 }
 
-/// Checks a retry policy, and warns of what its author may not have meant.
+/// Checks a retry policy. A policy that is valid but surprising gets warnings and remarks on standard error, as
+/// [`remark_on_policy`], and no finding.
 pub fn check_policy(path: &Path, text: &str) -> Checked {
     match Policy::from_json(text) {
         Ok(policy) => {
@@ -58,12 +59,13 @@ pub fn check_policy(path: &Path, text: &str) -> Checked {
     }
 }
 
-/// Checks a schema of `data`.
+/// Checks a JSON Schema for the `data` of messages.
 pub fn check_data_schema(path: &Path, text: &str) -> Checked {
     Checked::whole(path, DataSchema::new(text).err())
 }
 
-/// Says what a valid policy means and its author may not have meant.
+/// Warns of properties of a valid policy that are easily overlooked: retries that never happen because of
+/// `max_age_seconds`, and full jitter, the default.
 pub fn remark_on_policy(path: &Path, policy: &Policy) {
     if let Some(sentence) = no_retry(policy) {
         stderr::warning(format_args!("{}: {sentence}", path.display()));
@@ -162,7 +164,11 @@ fn no_retry(policy: &Policy) -> Option<String> {
     })
 }
 
-/// Checks the messages of a file, and warns of ids that several of them have.
+/// Checks the messages of a file, each line as `send` would. Ids that several messages have are warnings on standard
+/// error, not findings; of dead letters only the first is a finding of its own.
+///
+/// # Errors
+/// The file cannot be read. Invalid lines are findings, not errors.
 pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, FileError> {
     let name = named(path);
     let form = Form::Body(Box::new(schema));
@@ -260,7 +266,7 @@ mod tests {
         assert_eq!(super::no_retry(&Policy::from_json(none_wanted).unwrap()), None);
     }
 
-    /// A thin queue's messages would otherwise die in an outage that a busy queue survives, and nobody would know before.
+    /// A thin queue's messages would otherwise die in an outage that a busy queue survives, without a warning before it.
     #[test]
     fn attempts_give_ten_first_calls_the_time_that_they_last() {
         let evidence = |policy| {

@@ -90,7 +90,7 @@ impl DeadLetterSource {
         self.file.as_deref().and_then(ArchiveUri::of).transpose()
     }
 
-    /// The options that name it, as words of a command line; `None` of standard input, which is read once.
+    /// The options that name it, as words of a command line; `None` for standard input, which can be read only once.
     pub fn words(&self) -> Option<Vec<String>> {
         match self.file.as_deref() {
             None => Some(self.queue.words()),

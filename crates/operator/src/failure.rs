@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::Failure;
 
-/// Arguments that cannot be used, as only the command itself can see.
+/// An error in the arguments that clap cannot detect, such as `--since` after `--until`. The exit code is 2.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct UsageError(String);
@@ -16,12 +16,13 @@ impl UsageError {
     }
 }
 
-/// A signal ended a command before there was anything to report.
+/// A signal ended a command before there was anything to report. The exit code is 130.
 #[derive(Debug, Error)]
 #[error("interrupted before {0}")]
 pub struct Interrupted(pub &'static str);
 
-/// The exit code of a command that ended with this error.
+/// The exit code of a command that ended with this error: 2 for wrong usage and for a filter that is not jq, 130 for an
+/// interrupt, else 1.
 pub fn exit_code_of(failure: &Failure) -> ExitCode {
     if failure.is::<UsageError>() || matches!(failure.downcast_ref(), Some(FilterError::Compile { .. })) {
         return ExitCode::Usage;

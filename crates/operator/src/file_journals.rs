@@ -1,21 +1,26 @@
-//! The journals beside a file of dead letters. `send --backup` and `redrive` have one each, and neither knows what the
-//! other has sent. A symbolic link to a file has the journals of that file: by another name it is sent no second time.
+//! The journals beside a file of dead letters. `send --backup` and `redrive` have one each, and each refuses a file that
+//! the other has begun to send. A symbolic link has the journals of its target, so the file is not sent twice under
+//! another name.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The journal of `redeliver send`.
+/// The journal of `redeliver send`: `FILE.sent`.
 pub fn journal_of_send(file: &Path) -> PathBuf {
     with_suffix(file, ".sent")
 }
 
-/// The journal of `redeliver redrive`, whatever is selected: of a file each dead letter is sent once.
+/// The journal of `redeliver redrive`: `FILE.redriven`. It is the same for every selection, so that each dead letter of
+/// the file is sent once.
 pub fn journal_of_redrive(file: &Path) -> PathBuf {
     with_suffix(file, ".redriven")
 }
 
-/// Refuses a file that another command has begun to send, which has this journal.
+/// Refuses a file if the journal of the other command exists.
+///
+/// # Errors
+/// A sentence that names the other command and its journal.
 pub fn check_not_begun(journal_of_other: &Path, other: &str) -> Result<(), String> {
     if journal_of_other.symlink_metadata().is_err() {
         return Ok(());

@@ -51,8 +51,8 @@ pub fn unwritable(path: &Path, error: &io::Error) -> FileError {
 /// Reads a policy file for a strategy. Missing members, or a missing file, are filled from the strategy's default
 /// policy. The run must end by itself, so no group may be blocked.
 pub fn read_policy(path: Option<&Path>, strategy: &Definition) -> Result<Policy, FileError> {
-    const ENDLESS: &str = "has /on_give_up, which is block: nobody decides on blocked groups here, and the run would not \
-                           end; remove it";
+    const ENDLESS: &str = "has /on_give_up, which is block: blocked groups cannot be released here, and the run would \
+                           never end; remove it";
     let text = path.map_or(Ok("{}".to_owned()), read_text)?;
     let named = path.unwrap_or(Path::new("the default policy"));
     let refused = |why: &dyn Display| FileError::new(named, format_args!("the retry policy {why}"));
@@ -108,8 +108,8 @@ mod tests {
         let path = folder.path().join("policy.json");
         replace(&path, br#"{"on_give_up":"block"}"#).unwrap();
         let refusal = read_policy(Some(&path), Strategy::Ordered.definition()).unwrap_err().to_string();
-        let why = "the retry policy has /on_give_up, which is block: nobody decides on blocked groups here, and the run \
-                   would not end; remove it";
+        let why = "the retry policy has /on_give_up, which is block: blocked groups cannot be released here, and the \
+                   run would never end; remove it";
         assert_eq!(refusal, format!("{}: {why}", path.display()));
         replace(&path, br#"{"on_give_up":"continue"}"#).unwrap();
         assert!(read_policy(Some(&path), Strategy::Ordered.definition()).is_ok());

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server on a port that others can reach: one answer a connection, limits on everything that a client can
+//! An HTTP/1.1 server on a port that others can reach: one answer per connection, limits on everything that a client can
 //! do, and no client can keep another one out.
 
 use std::collections::VecDeque;

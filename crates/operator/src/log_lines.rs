@@ -1,6 +1,6 @@
 //! The way from a dead letter to the log lines of its last attempt: a link to CloudWatch Logs Insights, and a command.
 //!
-//! Anybody may have written what a dead letter says of them. [`LogLocation`] holds only names that CloudWatch and Lambda
+//! A dead letter is untrusted input, and so are its log names. [`LogLocation`] holds only names that CloudWatch and Lambda
 //! write, and all of them are encoded or quoted all the same.
 
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ pub struct LogLines {
 }
 
 impl LogLines {
-    /// `None` if the dead letter says nothing of them.
+    /// `None` if the dead letter has no log location.
     #[must_use]
     pub fn of(record: &DeadLetterRecord) -> Option<Self> {
         let logs = record.last_attempt_logs()?;
@@ -67,7 +67,7 @@ impl LogLines {
     }
 }
 
-/// Lambda's default for the function that was invoked, which does not say where it logs.
+/// The default log group, `/aws/lambda/NAME`, of a function that was invoked and whose own log group is unknown.
 fn default_log_group(record: &DeadLetterRecord, location: &LogLocation) -> Option<String> {
     if location.log_group().is_some() || location.request_id().is_none() {
         return None;

@@ -1,5 +1,5 @@
-//! Files of messages, as `check`, `send` and `local` read them: all three take the same files and refuse the same lines
-//! in the same words.
+//! Files of messages, as `check`, `send` and `local` read them: all three accept the same files and refuse the same
+//! lines with the same errors.
 
 mod export;
 mod jsonl;
@@ -124,8 +124,8 @@ pub fn described(invalid: &Invalid) -> Vec<String> {
     }
 }
 
-/// Says what an input was read as if that was not lines: which of its messages an array has may not be what its author
-/// meant.
+/// Prints the form of an input that was not read line by line, such as `12 messages of a receive-message export`, with
+/// the number of its messages.
 pub fn remark_on_recognized(path: &Path, lines: &Lines<impl BufRead>) {
     if let Some(recognized) = lines.recognized() {
         stderr::remark(format_args!("{}: {recognized}", named(path).display()));
@@ -142,7 +142,7 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
     let failed = |error: io::Error| unreadable(path, &error);
     let mut input: Box<dyn BufRead + Send> = if is_standard_input(path) {
         if io::stdin().is_terminal() {
-            stderr::remark("reading messages from standard input, one a line; end with Ctrl-D");
+            stderr::remark("reading messages from standard input, one per line; end with Ctrl-D");
         }
         Box::new(BufReader::new(io::stdin()))
     } else {

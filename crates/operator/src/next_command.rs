@@ -58,7 +58,7 @@ impl NextCommand {
         &self.words
     }
 
-    /// True if what one sees is what one copies.
+    /// True if no word has characters that would be escaped, so that the printed command can be copied.
     #[must_use]
     pub fn is_printable(&self) -> bool {
         self.words.iter().all(|word| escaped(word) == *word)
@@ -117,7 +117,8 @@ pub fn option_words<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>) -
     options.into_iter().flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]).collect()
 }
 
-/// The address of a page of the docs, such as `operate/audit`.
+/// The address of a page of the docs, such as `operate/audit`; `None` if the program was built without
+/// `REDELIVER_DOCS_URL`.
 #[must_use]
 pub fn docs_url(page: &str) -> Option<String> {
     page_at(DOCS_URL, page)

@@ -8,10 +8,11 @@ use tokio::time::timeout;
 
 use crate::terminal::stderr;
 
-/// Without a request for an invocation by then, the command may not be a Lambda runtime.
+/// After this time without a request for an invocation, a warning says that the command may not be a Lambda runtime.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until the function of `--exec` has started: otherwise all messages would fail.
+/// Waits until the function of `--exec` has asked for its first invocation. After 10 s without one it prints a warning
+/// and continues to wait.
 ///
 /// # Errors
 /// The reason why it cannot start.

@@ -131,7 +131,10 @@ impl Names {
         }
     }
 
-    /// The names of a deployment. This needs the rights of `redeliver status` on the queues.
+    /// The names of a deployment, read from its queues. This needs the rights of `redeliver status` on them.
+    ///
+    /// # Errors
+    /// The queues cannot be read, or they are named by `--queue` and so have no roles.
     pub async fn of(command: Command, queues: &Queues, connection: &Connection) -> Result<Self, Failure> {
         let mut names = Self::placeholders(command);
         let open = queues.open(connection).await?;
@@ -202,7 +205,7 @@ impl Names {
     }
 }
 
-/// The least policy of a command.
+/// The least IAM policy of a command, as JSON: one statement for each resource.
 #[must_use]
 pub fn policy(command: Command, names: &Names) -> Value {
     let mut rights = Vec::new();

@@ -36,7 +36,7 @@ pub fn incompleteness(coverage: &Coverage) -> String {
     let unreadable_too = match unreadable {
         0 => String::new(),
         _ => format!(
-            ", and {} more could not be understood: redeliver leaves them there, look at them in the console",
+            ", and {} more could not be parsed: redeliver leaves them in the queue; look at them in the console",
             grouped(*unreadable)
         ),
     };
@@ -65,9 +65,9 @@ pub fn behind_groups(full_groups: u64) -> Option<String> {
     let groups = counted(full_groups, "message group");
     (full_groups > 0).then(|| {
         format!(
-            "The others are behind the first ten of {groups}: SQS hands out no more of a group at a time. They come out once \
-             these ten are sent back or deleted; `redrive --apply` and `purge --apply` go on with the next ten, and \
-             cannot pass messages that they leave"
+            "The others are behind the first ten of {groups}: SQS returns no more of a group at a time. They become visible \
+             once these ten are sent back or deleted; `redrive --apply` and `purge --apply` continue with the next ten, \
+             and cannot get past messages that they leave"
         )
     })
 }
@@ -118,9 +118,8 @@ pub const ELSEWHERE: &str =
 pub fn picked_without_members(pick: &Pick) -> Option<String> {
     let MissingMembers { messages, members, instead } = pick.filter.as_ref()?.missing_members()?;
     Some(format!(
-        "{} picked without {}, which jq reads as null: less than any number, and unequal to any value; to leave such \
-         messages \
-         out, write `{}`",
+        "{} selected without {}: jq treats a missing member as null, which is less than any number and unequal to any \
+         value. To exclude such messages, write `{}`",
         counted(messages, "message"),
         escaped(&members.join(" or ")),
         escaped(&instead.join("` and `")),
@@ -133,7 +132,7 @@ pub fn not_judged_in_words(not_judged: &NotJudged) -> Option<String> {
         return None;
     };
     Some(format!(
-        "{} left alone, since the filter failed (e.g. {}: {}); write `?` after a member that may be missing or of \
+        "{} skipped, since the filter failed (e.g. {}: {}); write `?` after a member that may be missing or of \
          another type, such as `.body.data?.n?`, or select by --group or --ids",
         counted(not_judged.messages, "message"),
         escaped(example),
@@ -148,7 +147,7 @@ pub fn causes_beyond_the_table(groups: &[Group]) -> Option<String> {
         messages => (counted(messages, "message"), grouped(GROUPS_MAX as u64)),
     };
     Some(format!(
-        "{messages} died of causes beyond the first {causes}: it is not known whether those are new"
+        "{messages} died of causes beyond the first {causes}: could not determine whether those are new"
     ))
 }
 
@@ -156,7 +155,7 @@ pub fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &Watched)
     let (span, sent, came_back) = (span(*seconds), grouped(*sent), grouped(*came_back));
     let waiting = match waiting {
         Some(waiting) => format!("about {} more messages wait for a retry than before", grouped(*waiting)),
-        None => "and SQS did not say how many wait for a retry".to_owned(),
+        None => "and the number waiting for a retry is unknown".to_owned(),
     };
     format!("the first {sent} were watched for {span}: {came_back} came straight back, {waiting}")
 }
@@ -174,7 +173,7 @@ pub fn why_not_deleted(report: &RedriveReport) -> NotDeletedWords {
         }
         None => NotDeletedWords {
             why: "Their deletion is not confirmed.".to_owned(),
-            remedy: "See that nobody else reads the DLQ",
+            remedy: "Make sure that nothing else reads the DLQ",
         },
     }
 }
@@ -200,7 +199,7 @@ mod tests {
         };
         assert_eq!(
             incompleteness(&coverage),
-            "10 of about 100 messages were seen, and 90 more could not be understood: redeliver leaves them there, look at them in \
+            "10 of about 100 messages were seen, and 90 more could not be parsed: redeliver leaves them in the queue; look at them in \
              the console"
         );
         assert_eq!(
@@ -212,9 +211,9 @@ mod tests {
         let grouped = Coverage { seen: 10, approximate: 35, unreadable: 0, full_groups: 1, ..coverage };
         assert_eq!(
             incompleteness(&grouped),
-            "10 of about 35 messages were seen. The others are behind the first ten of 1 message group: SQS hands out no more of \
-             a group at a time. They come out once these ten are sent back or deleted; `redrive --apply` and `purge \
-             --apply` go on with the next ten, and cannot pass messages that they leave"
+            "10 of about 35 messages were seen. The others are behind the first ten of 1 message group: SQS returns no more of \
+             a group at a time. They become visible once these ten are sent back or deleted; `redrive --apply` and `purge \
+             --apply` continue with the next ten, and cannot get past messages that they leave"
         );
         let others_too = Coverage { approximate: 101, ..coverage };
         assert!(incompleteness(&others_too).ends_with("run this again then for the rest"));
@@ -240,7 +239,7 @@ mod tests {
             (Some("sqs-7".to_owned()), Some("cannot index a value with another".to_owned()));
         assert_eq!(
             not_judged_in_words(&NotJudged { messages: 2, example, reason }).unwrap(),
-            "2 messages left alone, since the filter failed (e.g. sqs-7: cannot index a value with another); write \
+            "2 messages skipped, since the filter failed (e.g. sqs-7: cannot index a value with another); write \
              `?` after a member that may be missing or of another type, such as `.body.data?.n?`, or select by \
              --group or --ids"
         );
@@ -250,9 +249,8 @@ mod tests {
     fn what_a_filter_picked_only_because_a_member_is_absent_is_told_with_what_to_write_instead() {
         assert_eq!(
             remark_of(".attempts < 3", r#"{"attempts":null}"#).unwrap(),
-            "1 message picked without .attempts, which jq reads as null: less than any number, and unequal to any \
-             value; \
-             to leave such messages out, write `(.attempts | numbers < 3)`"
+            "1 message selected without .attempts: jq treats a missing member as null, which is less than any number and \
+             unequal to any value. To exclude such messages, write `(.attempts | numbers < 3)`"
         );
     }
 
@@ -260,9 +258,8 @@ mod tests {
     fn each_comparison_is_told_with_what_to_write_instead() {
         assert_eq!(
             remark_of(".a < 3 or .b < 3", "{}").unwrap(),
-            "1 message picked without .a or .b, which jq reads as null: less than any number, and unequal to any \
-             value; \
-             to leave such messages out, write `(.a != null and .a < 3)` and `(.b != null and .b < 3)`"
+            "1 message selected without .a or .b: jq treats a missing member as null, which is less than any number and \
+             unequal to any value. To exclude such messages, write `(.a != null and .a < 3)` and `(.b != null and .b < 3)`"
         );
     }
 
@@ -271,7 +268,7 @@ mod tests {
         let watched = Watched { seconds: 90, sent: 50, came_back: 1, waiting: None };
         assert_eq!(
             watched_in_words(&watched),
-            "the first 50 were watched for 1m 30s: 1 came straight back, and SQS did not say how many wait for a retry"
+            "the first 50 were watched for 1m 30s: 1 came straight back, and the number waiting for a retry is unknown"
         );
     }
 
@@ -285,7 +282,7 @@ mod tests {
         groups.push(Group { fingerprint: OTHER.to_owned(), count: 1_234, ..groups[0].clone() });
         assert_eq!(
             causes_beyond_the_table(&groups).unwrap(),
-            "1,234 messages died of causes beyond the first 10,000: it is not known whether those are new"
+            "1,234 messages died of causes beyond the first 10,000: could not determine whether those are new"
         );
     }
 }

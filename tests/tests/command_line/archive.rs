@@ -152,8 +152,8 @@ async fn save_from_a_bucket_of_another_account_is_refused_unless_it_is_named() {
     stub.set_accounts(OTHER, None);
     let unknown = output(&stub, folder.path(), &save).await;
     assert_eq!(unknown.status.code(), Some(1), "{}", stderr(&unknown));
-    let sentence =
-        "STS does not say which account is yours, so --save does not know that the bucket is: name its owner";
+    let sentence = "could not determine your account from STS, and --save needs the bucket's owner: name it with \
+                    --bucket-owner";
     assert!(stderr(&unknown).contains(sentence), "{}", stderr(&unknown));
 
     let named = output(&stub, folder.path(), &[&save[..], &["--bucket-owner", OTHER]].concat()).await;

@@ -136,7 +136,7 @@ fn a_filter_picks_beside_a_lone_surrogate_and_text() {
         (3.into(), 1.into()),
         "the surrogate's order begins otherwise, and one is text"
     );
-    assert!(said.contains("1 message left alone, since the filter failed (e.g. "), "{said}");
+    assert!(said.contains("1 message skipped, since the filter failed (e.g. "), "{said}");
 }
 
 /// The threads that still run it end with the process.

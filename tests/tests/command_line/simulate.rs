@@ -117,7 +117,7 @@ fn an_inner_function_that_cannot_keep_up_is_named_with_the_concurrency_that_can(
     let tables = |more: &[&str]| String::from_utf8(run(more).stdout).unwrap();
     let text = tables(&["--inner-concurrency", "2"]);
     let sentence = "
-BOTTLENECK: the failed-message-processor: 667 messages a second wanted, 444 possible with innerConcurrency 2.
+BOTTLENECK: the failed-message-processor: 667 messages per second wanted, 444 possible with innerConcurrency 2.
 Up to 35,280 messages wait for it; without the bottleneck, the time to drain is 53s.
 Use innerConcurrency 4, or the strategy direct-resend.
 ";
@@ -149,7 +149,7 @@ fn only_the_groups_that_are_down_meet_the_fault() {
     assert!(picture.text().contains(">earliest possible end 20m 27s<"));
     let tables = String::from_utf8(simulate(&policy, &[&groups[..], &outage].concat()).stdout).unwrap();
     for words in [
-        "; the target is down for the first 20m; this affects 2 of 5 groups; the target takes 9 a second; at most 10 invocations at once.",
+        "; the target is down for the first 20m; this affects 2 of 5 groups; the target's capacity is 9 per second; at most 10 invocations at once.",
         "\n groups that meet the fault       –                –                –        –            240\n",
         "\n other groups                    1s               1s               2s       2s              0\n",
     ] {

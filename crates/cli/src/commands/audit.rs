@@ -126,7 +126,7 @@ fn exit_code(audited: &Audited) -> ExitCode {
     if report.interrupted {
         return ExitCode::Interrupted;
     }
-    // Whatever else is true: these are lost unless somebody acts.
+    // Before all other codes: these are lost unless they are sent back or saved.
     if report.age.deleted_soon > 0 {
         return ExitCode::DeletedSoon;
     }

@@ -149,7 +149,7 @@ fn print(
 fn words(purged: &Purged, backup: Option<&Path>, colours: bool, layout: Layout) -> String {
     let mut text = match backup {
         Some(_) if purged.picked == 0 => {
-            "nothing was picked: nothing was deleted, and no backup was written\n".to_owned()
+            "no messages selected: nothing was deleted, and no backup was written\n".to_owned()
         }
         Some(backup) => {
             let (picked, deleted) = (grouped(purged.picked), grouped(purged.deleted));
@@ -236,7 +236,7 @@ mod tests {
         let deleted = "7 of 7 deleted; all of them are in backup.jsonl";
         let expected = format!("{deleted}\n--max ended the purge: there may be more\n");
         assert_eq!(words(&max, backup, false, Layout::Whole), expected);
-        let nothing = "nothing was picked: nothing was deleted, and no backup was written\n";
+        let nothing = "no messages selected: nothing was deleted, and no backup was written\n";
         assert_eq!(words(&purged(0, 0), backup, false, Layout::Whole), nothing);
         assert_eq!(words(&purged(0, 0), None, false, Layout::Whole), "0 dead letters would be deleted\n");
         let plan = Purged { max_reached: true, ..purged(7, 0) };

@@ -98,7 +98,7 @@ fn too_many_environments(scenario: &Scenario) -> Option<String> {
     (u32::from(scenario.max_concurrency) > most).then(|| {
         format!(
             "--capacity {capacity}: each of {} environments makes at least one call in {LOWEST_RATE_SECONDS} s, together more \
-             than the target takes; use a --max-concurrency of at most {most}",
+             than its capacity; use a --max-concurrency of at most {most}",
             grouped(scenario.max_concurrency.into())
         )
     })
@@ -145,7 +145,7 @@ fn print(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode, Failure
         return Ok(ExitCode::Done);
     }
     let lost = counted(lost, "message");
-    stderr::error(format_args!("{lost} did not come out before a queue's retention ended"));
+    stderr::error(format_args!("{lost} not processed before a queue's retention ended"));
     Ok(ExitCode::Found)
 }
 
@@ -164,7 +164,7 @@ mod tests {
         };
         assert_eq!(
             sentence(1000, Some(25)).unwrap(),
-            "--capacity 25: each of 1,000 environments makes at least one call in 20 s, together more than the target takes; \
+            "--capacity 25: each of 1,000 environments makes at least one call in 20 s, together more than its capacity; \
              use a --max-concurrency of at most 500"
         );
         assert_eq!((sentence(500, Some(25)), sentence(1000, None)), (None, None));

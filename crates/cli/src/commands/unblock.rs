@@ -31,7 +31,7 @@ const CLOSING: Closing = Closing {
     ],
     notes: &[
         "--retry brings the message back at once, in its place: fix the target or the data before. If it fails again, \
-              its group is blocked again. With --backup its group goes on without it; `redeliver send --backup \
+              its group is blocked again. With --backup its group continues without it; `redeliver send --backup \
               account-7.jsonl` sends it to the end of its group later.",
     ],
     exit_codes: &[
@@ -91,7 +91,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.printing.check()?;
     let has_decision = arguments.retry || arguments.backup.is_some();
     if arguments.apply.is_wanted() && !has_decision {
-        return Err(UsageError::new("say what to do with the groups: --retry, or --backup FILE").into());
+        return Err(UsageError::new("choose a decision for the groups: --retry, or --backup FILE").into());
     }
     if arguments.source.is_none() && arguments.queue.queue().is_some() {
         return Err(UsageError::new(
@@ -130,7 +130,7 @@ fn print(arguments: &Arguments, unblocked: &Unblocked, has_decision: bool) -> Re
         }
     }
     for group in &unblocked.not_found {
-        stderr::error(format_args!("there is no notice of the group {group}"));
+        stderr::error(format_args!("no notice found for the group {group}"));
     }
     if let Some(error) = &unblocked.failed {
         stderr::error(format_args!("{error}; the other groups stay as they are"));
@@ -164,7 +164,7 @@ fn words(arguments: &Arguments, unblocked: &Unblocked) -> String {
         (true, None) => format!("called again: {done} of {count}\n"),
         (true, Some(backup)) => {
             format!(
-                "{done} of {count}: the first message is in {}, and the group goes on\n",
+                "{done} of {count}: the first message is in {}, and the group continues\n",
                 backup.display()
             )
         }

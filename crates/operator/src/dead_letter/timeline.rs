@@ -37,7 +37,7 @@ pub enum Kind {
     GivenUp,
     /// SQS moved it to this queue at an unknown time.
     Redriven,
-    /// It was sent to this queue for an unknown reason.
+    /// It was sent to this queue, and nothing in it has the reason.
     SentHere,
 }
 
@@ -70,7 +70,8 @@ impl Timeline {
         Self { events, skipped: skipped_attempts(record), held_seconds, redrive_count, remarks }
     }
 
-    /// Sentences about facts without a time of their own.
+    /// Sentences about facts without a time of their own: how long it was held in all, how often it came back after SQS had
+    /// moved it, and remarks on the record of another service.
     pub fn between(&self) -> Vec<String> {
         let held = (self.held_seconds > 0).then(|| {
             let held = span(self.held_seconds.into());
@@ -78,7 +79,7 @@ impl Timeline {
         });
         let moved = (self.redrive_count > 0).then(|| {
             let times = counted(self.redrive_count.into(), "time");
-            format!("It came back {times} after SQS had moved it: nobody had answered for it.")
+            format!("It came back {times} after SQS had moved it without a recorded outcome.")
         });
         held.into_iter().chain(moved).chain(self.remarks.iter().cloned()).collect()
     }
@@ -88,7 +89,8 @@ impl Timeline {
         let attempts: Vec<_> =
             self.skipped.iter().take(10).map(|attempt| (attempt + 1).to_string()).collect();
         let more = if self.skipped.len() > attempts.len() { ", …" } else { "" };
-        (!attempts.is_empty()).then(|| format!("Nothing is known of attempt {}{more}.", attempts.join(", ")))
+        (!attempts.is_empty())
+            .then(|| format!("The history has no record of attempt {}{more}.", attempts.join(", ")))
     }
 }
 
@@ -99,7 +101,7 @@ impl Event {
 }
 
 impl Kind {
-    /// In words; attempts are counted from 1, as people do.
+    /// A few words, such as `attempt 1 failed`; attempts are counted from 1.
     pub fn words(self) -> String {
         match self {
             Self::Sent => "first sent".to_owned(),
@@ -183,7 +185,7 @@ mod tests {
             Timeline::of(&record).between(),
             [
                 "It was held for 3h 12m in all, not called, since its target was down.",
-                "It came back 1 time after SQS had moved it: nobody had answered for it."
+                "It came back 1 time after SQS had moved it without a recorded outcome."
             ]
         );
         let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001","held_seconds":60,"redrive_count":2},"data":{}}"#;
@@ -192,7 +194,7 @@ mod tests {
             Timeline::of(&foreign).between(),
             [
                 "It was held for 1m in all, not called, since its target was down.",
-                "It came back 2 times after SQS had moved it: nobody had answered for it."
+                "It came back 2 times after SQS had moved it without a recorded outcome."
             ],
             "without our document its body says so"
         );
@@ -201,7 +203,7 @@ mod tests {
     #[test]
     fn gaps_are_told() {
         let gap = Timeline::of(&retried(3, &[1])).gap();
-        assert_eq!(gap.as_deref(), Some("Nothing is known of attempt 1, 3."));
+        assert_eq!(gap.as_deref(), Some("The history has no record of attempt 1, 3."));
     }
 
     #[test]

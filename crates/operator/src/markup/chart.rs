@@ -222,7 +222,7 @@ pub fn scale(most: u64, marks_max: u64) -> Scale {
     Scale { step, steps: most.div_ceil(step).max(1) }
 }
 
-/// A tenth of a pixel is as fine as anybody sees.
+/// A length rounded to a tenth of a pixel.
 pub fn pixels(length: f64) -> f64 {
     (length * 10.0).round() / 10.0
 }

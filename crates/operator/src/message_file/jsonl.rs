@@ -71,7 +71,7 @@ pub struct Line {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Messages: one body a line, or documents with several. An input that is one JSON document over several lines is one
+    /// Messages: one body per line, or documents with several. An input that is one JSON document over several lines is one
     /// message, as the AWS CLI sends it with `--message-body file://…`.
     pub fn of_messages(reader: R) -> Self {
         Self::new(reader, Kind::Messages, KEPT_BYTES)
@@ -82,7 +82,7 @@ impl<R: BufRead> Lines<R> {
         Self::new(reader, Kind::Payloads, KEPT_BYTES)
     }
 
-    /// Dead letters, one a line, or documents with several. `otherwise` is the time of one that does not say when it was
+    /// Dead letters, one per line, or documents with several. `otherwise` is the time of one that does not say when it was
     /// sent.
     pub fn of_dead_letters(reader: R, otherwise: Timestamp) -> Self {
         Self::new(reader, Kind::DeadLetters(otherwise), LINE_BYTES_MAX)
@@ -321,7 +321,10 @@ impl Line {
         Some(archived(message, self.number, Timestamp::UNIX_EPOCH).ok()?.sqs_message_id)
     }
 
-    /// The line as a message that SQS takes.
+    /// The line as a message that can be sent.
+    ///
+    /// # Errors
+    /// It is too long, not UTF-8, a dead letter, or breaks a rule of SQS, such as ten message attributes at most.
     pub fn message(self) -> Result<OutgoingMessage, String> {
         let bytes = self.content.map_err(|bytes| NotSendable::TooLarge { bytes }.to_string())?;
         let body = String::from_utf8(bytes)

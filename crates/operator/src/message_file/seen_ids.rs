@@ -23,7 +23,8 @@ pub struct SeenIds {
 }
 
 impl SeenIds {
-    /// Warns about a line whose id another line had before.
+    /// Returns a warning about a line whose `message_id` an earlier line has; `None` for a new id, a message without an id,
+    /// and from the eleventh repeated line on.
     pub fn see(&mut self, number: usize, message: &Message) -> Option<String> {
         let id = self.keys.hash_one(message.id?);
         let body = self.keys.hash_one(&message.sendable.content().body);
@@ -45,8 +46,8 @@ impl SeenIds {
                 return format!("the same message as on line {first}: a copy");
             }
             format!(
-                "the message_id of line {first} with another content: a consumer that knows messages by their id processes \
-                 only one of the two"
+                "the message_id of line {first} with another content: a consumer that deduplicates by id processes only one \
+                 of the two"
             )
         })
     }
@@ -54,9 +55,8 @@ impl SeenIds {
     /// Summarises the repeated ids that were not reported line by line.
     pub fn rest(&self) -> Vec<String> {
         let more = self.again.saturating_sub(TOLD_MAX);
-        let more =
-            (more > 0).then(|| format!("{more} more lines have a message_id that a line before them has"));
-        let limit = format!("a message_id was looked for among those of the first {IDS_MAX} messages alone");
+        let more = (more > 0).then(|| format!("{more} more lines repeat a message_id of an earlier line"));
+        let limit = format!("only the first {IDS_MAX} messages were checked for repeated message_ids");
         more.into_iter().chain(self.is_full.then_some(limit)).collect()
     }
 }
@@ -99,9 +99,6 @@ mod tests {
         }
         assert_eq!((seen.first.len(), seen.first.capacity()), (IDS_MAX, 917_504));
         assert!(seen.see(IDS_MAX + 2, &message(7, "b")).unwrap().contains("of line 7 "));
-        assert_eq!(
-            seen.rest(),
-            ["a message_id was looked for among those of the first 900000 messages alone"]
-        );
+        assert_eq!(seen.rest(), ["only the first 900000 messages were checked for repeated message_ids"]);
     }
 }

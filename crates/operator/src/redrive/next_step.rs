@@ -10,7 +10,7 @@ use crate::terminal::units::{counted, grouped};
 pub struct Continuation {
     /// An imperative.
     pub again: &'static str,
-    /// The option for going on although messages fail again.
+    /// The option for continuing although messages fail again.
     pub anyway: &'static str,
 }
 
@@ -24,8 +24,8 @@ pub fn next_step(report: &RedriveReport, ending: Ending, with: Continuation) -> 
         // The report says what to do about these.
         Ending::NotSeen if report.coverage.is_some_and(|coverage| coverage.full_groups > 0) => None,
         Ending::NotSeen => Some(format!(
-            "not all of the DLQ was seen: another program reads it, or did; messages held by a killed run or an audit are \
-             visible again within two minutes: {again} then"
+            "not all of the DLQ was read: another program reads it, or did; messages held by a killed run or an audit are \
+             visible again within two minutes; {again} then"
         )),
         Ending::Failed => Some(format!("{again}: it continues where this run ended")),
         Ending::Interrupted => Some(format!("interrupted: {again} to finish")),
@@ -111,7 +111,7 @@ mod tests {
                 "(RequestThrottled).",
                 "Wait until SQS answers again",
             ),
-            (None, "Their deletion is not confirmed.", "See that nobody else reads the DLQ"),
+            (None, "Their deletion is not confirmed.", "Make sure that nothing else reads the DLQ"),
         ] {
             let found = sentence(why);
             assert!(

@@ -89,7 +89,7 @@ impl Confirmed {
         self.ranges.insert(first, last);
     }
 
-    /// True if these lines of the input are the ones that were sent.
+    /// True if the confirmed lines of the input still have the digest of those that were sent.
     pub(crate) fn matches(&self, lines: Lines<impl BufRead>) -> io::Result<bool> {
         let last = self.ranges.last_key_value().map_or(0, |(_, last)| *last);
         let mut digest = Digest::default();

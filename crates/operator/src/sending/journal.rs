@@ -1,4 +1,4 @@
-//! The journal of a send: the lines of the input that SQS has confirmed, one record a batch. Each record is written and
+//! The journal of a send: the lines of the input that SQS has confirmed, one record per batch. Each record is written and
 //! flushed before the next. A record that a crash cut off does not count.
 
 mod file;

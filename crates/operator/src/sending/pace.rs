@@ -16,7 +16,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Messages a second; unlimited if `None`.
+    /// Messages per second; unlimited if `None`.
     pub(super) fn new(rate: Option<NonZeroU32>) -> Self {
         Self { rate, free_at: None }
     }
@@ -27,7 +27,8 @@ impl Pace {
         rate.map_or(BATCH_ENTRIES_MAX, |rate| rate.min(BATCH_ENTRIES_MAX))
     }
 
-    /// Returns how long `count` messages must wait, and counts them as sent.
+    /// Returns how long `count` messages must wait, and counts them as sent. Zero without a rate, and after a pause: the
+    /// time that was not used is not made up for.
     pub(super) fn reserve(&mut self, now: Timestamp, count: usize) -> Duration {
         let Some(rate) = self.rate else {
             return Duration::ZERO;

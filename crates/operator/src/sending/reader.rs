@@ -107,7 +107,7 @@ impl Rules {
             Err(findings) => return Checked::Invalid { number, findings },
         };
         if message.size() > self.largest {
-            let reason = format!("{} bytes; the queue takes at most {}", message.size(), self.largest);
+            let reason = format!("{} bytes; the queue's limit is {}", message.size(), self.largest);
             return Checked::Invalid { number, findings: vec![reason] };
         }
         Checked::Valid(Numbered { number, digest, message })

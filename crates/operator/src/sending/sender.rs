@@ -41,7 +41,7 @@ pub trait Watcher {
 pub struct Sender<'a, Q, C, T> {
     pub queue: &'a Q,
     pub clock: &'a C,
-    /// Messages a second.
+    /// Messages per second; unlimited if `None`.
     pub rate: Option<NonZeroU32>,
     pub watcher: &'a T,
 }
@@ -89,7 +89,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         summary.stopped = record.failure().or(summary.stopped);
         // If the reader's thread dies, the stream of lines ends, too. That must not look like the end of the input.
         if summary.stopped.is_none() && !*complete.borrow() {
-            summary.stopped = Some(Stopped::Unreadable("its reader has died".to_owned()));
+            summary.stopped = Some(Stopped::Unreadable("its reader thread has panicked".to_owned()));
         }
         summary
     }

@@ -45,7 +45,7 @@ pub enum Stopped {
 }
 
 impl Summary {
-    /// True if the send reached its end and no line was sent, now or before.
+    /// True if the send reached its end and no line was sent, neither by this run nor by an earlier one.
     pub fn has_tried_nothing(&self) -> bool {
         self.sent + self.sent_before + self.unconfirmed == 0 && self.stopped.is_none()
     }

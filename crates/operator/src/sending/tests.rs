@@ -57,7 +57,7 @@ fn a_batch_has_at_most_1_mib_and_a_message_at_most_what_the_queue_takes() {
     let rules = Rules { largest: 262_144, ..Rules::default() };
     let summary = world.send_with(&input, rules, None::<&mut Journal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (0, 5));
-    assert_eq!(world.problems()[0], "1: 400082 bytes; the queue takes at most 262144");
+    assert_eq!(world.problems()[0], "1: 400082 bytes; the queue's limit is 262144");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use redeliver_dead_letters::groups::written;
 use crate::terminal::escape::escaped;
 use crate::terminal::units::{DAY, HOUR, MINUTE, span, table};
 
-/// Columns of a terminal that does not tell its size.
+/// Columns of a terminal whose size is unknown.
 const COLUMNS: usize = 80;
 /// Shortest width of a cut name, in columns: its two ends still distinguish it.
 const NAME_MIN: usize = 16;

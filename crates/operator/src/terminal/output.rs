@@ -95,7 +95,10 @@ impl Output {
         if self.file().is_some() { Layout::Whole } else { Layout::of_stdout(now) }
     }
 
-    /// Returns an error if the file cannot be created. To be called before the work, whose report would be lost.
+    /// Checks that the file can be created. Call it before the work: its report would be lost otherwise.
+    ///
+    /// # Errors
+    /// The file exists already, or its directory does not.
     pub fn check(&self) -> Result<(), FileError> {
         match self.file() {
             Some(path) => check_output(path),

@@ -5,7 +5,7 @@ use redeliver_core::message::Timestamp;
 
 use crate::terminal::units::about;
 
-/// The work of less time says little about the rest.
+/// The shortest time of observation: an estimate from less is not shown.
 const OBSERVED_MIN: TimeDelta = TimeDelta::seconds(3);
 
 /// Estimates the time that is left. Work that begins again, such as another pass through a queue, starts a new estimate.
@@ -28,7 +28,7 @@ impl Remaining {
         *self = Self { since: now, done_before: done, done };
     }
 
-    /// The seconds that are left of `total`; `None` until enough was done to estimate it.
+    /// The seconds that are left of `total`; `None` in the first three seconds, and before any of the work is done.
     pub fn seconds(&mut self, done: u64, total: u64, now: Timestamp) -> Option<i64> {
         if done < self.done {
             self.restart(done, now);

@@ -1,6 +1,6 @@
 //! Commands to copy into a shell.
 
-/// A word as a shell takes it.
+/// A word quoted for a POSIX shell: in single quotes, unless it has only letters, digits and `-_./:,=@+`.
 #[must_use]
 pub fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,=@+".contains(&byte);

@@ -50,7 +50,7 @@ pub fn about(seconds: i64) -> String {
     span(seconds - seconds % precision)
 }
 
-/// A bar of at most `width_max` characters. A count above 0 has at least one.
+/// A bar of `█`, at most `width_max` characters long, for `count` of `most`. A count above 0 has at least one.
 pub fn bar(count: u64, most: u64, width_max: u64) -> String {
     "█".repeat(usize::try_from((count * width_max).div_ceil(most.max(1))).unwrap_or(0))
 }
@@ -81,7 +81,7 @@ pub fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// Parses a span of whole seconds on the command line.
+/// Returns a parser for a span of whole seconds within limits, such as `90s` or `1h 30m`.
 pub fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
     move |text| {
         let given = humantime::parse_duration(text)
@@ -94,7 +94,7 @@ pub fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration,
     }
 }
 
-/// Parses a whole number within limits on the command line.
+/// Returns a parser for a whole number within limits. Its errors name both limits.
 pub fn number<N, R>(range: R) -> impl Fn(&str) -> Result<N, String> + Clone
 where
     N: FromStr + PartialOrd + Display,

@@ -1,4 +1,4 @@
-//! One line a message, for spreadsheets (RFC 4180). No cell can be read as a formula.
+//! One line per message, for spreadsheets (RFC 4180). No cell can be read as a formula.
 
 use std::io::{self, Write};
 
@@ -29,7 +29,7 @@ const COLUMNS: [(&str, Cell); 13] = [
 /// The last column, with `--reveal`.
 const BODY: (&str, Cell) = ("body", |record| record.message.body.clone());
 
-/// One line a message.
+/// The view of `--format csv`: a header, then one line per message.
 pub(super) struct Csv {
     /// True if bodies are shown.
     pub(super) reveal: bool,

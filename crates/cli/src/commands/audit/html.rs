@@ -70,7 +70,7 @@ fn header(report: &AuditReport) -> Markup {
                 "in " strong { (report.context.queue) } ", read " (report.context.now.format("%Y-%m-%d %H:%M:%S").to_string()) "."
                 @if let Some(now) = report.context.virtual_now { " Its time is virtual, until " (written(now)) "." }
                 @if report.complete { " All of the queue was seen." }
-                @if let Some(filter) = &report.context.filter { " Only those that the filter " code { (filter) } " lets through." }
+                @if let Some(filter) = &report.context.filter { " Only those that match the filter " code { (filter) } "." }
             }
             @if let Some(sentence) = report.deleted_soon() { p class="warning" { (sentence) } }
             @if let Some(sentence) = report.incompleteness() { p class="warning" { (sentence) } }

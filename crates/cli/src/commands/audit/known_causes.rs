@@ -1,4 +1,4 @@
-//! `--known-causes FILE`: once a day what SQS deletes soon, then new causes, a line each, and nothing else.
+//! `--known-causes FILE`: once a day what SQS deletes soon, then each new cause on a line of its own, and nothing else.
 
 use std::io::{self, Write};
 

@@ -108,7 +108,7 @@ impl Page<'_> {
         text
     }
 
-    /// A text for the rest of a line. Somebody who asks for values gets them whole.
+    /// A text for the rest of a line; whole with `--reveal`.
     fn cut_unless_revealed(&self, from: usize, text: &str) -> String {
         if self.showing.reveal { escaped(text) } else { self.layout.rest_of_line(from, text) }
     }

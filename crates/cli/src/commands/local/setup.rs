@@ -28,7 +28,7 @@ pub(super) fn read_setup(arguments: &Arguments) -> Result<(Setup, Box<dyn Write>
         return Err(wrong(path.display(), reason));
     }
     if arguments.plain.plain && is_async_retry {
-        let reason = "--strategy async-retry takes payloads instead of messages: leave it out";
+        let reason = "--strategy async-retry sends payloads, not messages: leave it out";
         return Err(wrong("--plain", reason));
     }
     let is_fifo = retry_loop.definition().is_fifo;

@@ -13,7 +13,9 @@ pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<
     let why = match consumer {
         Consumer::There => return Ok(true),
         Consumer::Unknown(words) => {
-            stderr::warning(format_args!("it is not known whether the source queue has a consumer: {words}"));
+            stderr::warning(format_args!(
+                "could not determine whether the source queue has a consumer: {words}"
+            ));
             return Ok(true);
         }
         Consumer::Nobody(why) => why,

@@ -137,7 +137,7 @@ pub struct Arguments {
     pub groups: Option<u32>,
     /// Only the calls for the first K groups fail [default: all groups]
     ///
-    /// They meet the outage, the flapping or the failure rate.
+    /// The outage, the flapping or the failure rate applies to them alone.
     #[arg(long, help_heading = TARGET, value_name = "K", value_parser = number(1..=GROUPS_MAX), requires = "groups")]
     pub groups_down: Option<u32>,
     /// Calls per second that can succeed; others get HTTP status 429

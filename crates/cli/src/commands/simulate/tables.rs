@@ -112,7 +112,7 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
         sentence += &format!("; this affects {} of {}", grouped(down.into()), counted(count.into(), "group"));
     }
     if let Some(most) = given.capacity {
-        sentence += &format!("; the target takes {} a second", grouped(most.into()));
+        sentence += &format!("; the target's capacity is {} per second", grouped(most.into()));
     }
     sentence += &format!("; at most {} at once", counted(given.max_concurrency.into(), "invocation"));
     if measured(forecast).any(|measured| measured.bottleneck.is_some()) {
@@ -120,7 +120,7 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
     }
     let Batching { size, window } = given.batching;
     if size < Batching::default().size {
-        sentence += &format!("; at most {} a batch", counted(size.into(), "message"));
+        sentence += &format!("; at most {} per batch", counted(size.into(), "message"));
     }
     if window != Batching::for_message_processor(given.strategy).window {
         sentence += &format!("; a batch waits {} for more", span(window.as_secs()));
@@ -335,7 +335,7 @@ fn bottleneck_sentence(bottleneck: &Bottleneck, inner_concurrency: u16) -> Strin
     };
     format!(
         "\
-BOTTLENECK: the {}: {wanted} messages a second wanted, {possible} possible with innerConcurrency {inner_concurrency}.
+BOTTLENECK: the {}: {wanted} messages per second wanted, {possible} possible with innerConcurrency {inner_concurrency}.
 Up to {} messages wait for it; without the bottleneck, the time to drain is {}.
 Use {remedy}.",
         bottleneck.function,

@@ -33,8 +33,8 @@ const CLOSING: Closing = Closing {
         "The settings are the functions' environment variables. Also, each function needs the queue that it polls: \
          message-processor SOURCE_QUEUE_URL, failed-message-processor INTERMEDIATE_DLQ_URL, final-dlq-annotator \
          ANNOTATION_QUEUE_URL and, with STRATEGY=ordered, SOURCE_DLQ_URL.",
-        "SIGTERM and Ctrl-C stop it: it finishes receives under way, handles what they bring, and deletes what is done. \
-         Give it the time --shutdown before you kill it. A second signal ends it at once. Nothing is lost either way: \
+        "SIGTERM and Ctrl-C stop it: it finishes the receives in flight, processes their messages, and deletes those that \
+         are done. Wait for --shutdown before you kill it. A second signal ends it at once. Nothing is lost either way: \
          messages that were not deleted come back.",
         "With --health, GET /healthz answers 200, or 503 when a function has not reached its queue for 60 seconds; GET \
          /readyz answers 200, or 503 from the first signal on; GET /metrics is for Prometheus.",

@@ -96,7 +96,7 @@ pub(super) fn end(forecast: &Forecast) -> u64 {
     own().filter_map(|load| earliest_end(forecast, load)).max().unwrap_or(0).max(last)
 }
 
-/// The times at which the target is down. If there are more than columns, they are one: nobody could tell them apart.
+/// The times at which the target is down. If there are more than columns, they are one, since they could not be distinguished.
 fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
     let mut times = forecast.scenario.down_times();
     match (times.len() as u64 > COLUMNS, forecast.scenario.return_second()) {

@@ -67,7 +67,7 @@ fn sentence(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     let wasted = [own, other].map(|outcome| outcome.measured.wasted.total());
     let wasted = difference(wasted, grouped, ["more", "fewer", "as many"]);
     let wasted = format!("wastes {wasted} calls of the target");
-    let costs = format!("{result} costs {price} a million than {policy}");
+    let costs = format!("{result} costs {price} per million than {policy}");
     // An earlier death of the last message gains nothing.
     if [own, other].iter().any(|outcome| outcome.measured.processed == 0) {
         return format!("{costs} and {wasted}.");
@@ -117,9 +117,9 @@ mod tests {
         assert_eq!(
             note(60, 60),
             [
-                "SQS 3m,2 is enough here: it loses nothing, costs $0.56 less a million than retries, wastes as many calls of the \
+                "SQS 3m,2 is enough here: it loses nothing, costs $0.56 less per million than retries, wastes as many calls of the \
                  target, and is done 1m 58s later.",
-                "SQS 12h,100 is enough here: it loses nothing, costs $0.55 less a million than retries, wastes as many calls of \
+                "SQS 12h,100 is enough here: it loses nothing, costs $0.55 less per million than retries, wastes as many calls of \
                  the target, and is done 11h 58m 58s later."
             ]
         );
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(
             note.lines().next(),
             Some(
-                "SQS 3m,2 loses as many here, 60 of 60 messages: it costs $46.81 less a million than retries and wastes 1,140 \
+                "SQS 3m,2 loses as many here, 60 of 60 messages: it costs $46.81 less per million than retries and wastes 1,140 \
                  fewer calls of the target."
             )
         );

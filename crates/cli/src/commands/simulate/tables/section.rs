@@ -28,7 +28,7 @@ impl Section {
     }
 }
 
-/// Several values for each policy, one column a value. With several policies, each has a row of its own; a policy without
+/// Several values for each policy, one column per value. With several policies, each has a row of its own; a policy without
 /// values has none.
 pub(super) fn side_by_side<Name: ToString>(
     forecast: &Forecast,
