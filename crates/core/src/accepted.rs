@@ -38,7 +38,7 @@ enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportedOutage {
     pub outage: Outage,
-    /// When the message was sent.
+    /// Time at which the message was sent.
     pub reported_at: Timestamp,
 }
 
@@ -134,6 +134,7 @@ impl Accepted {
         self.arrival.delivery(failed_at)
     }
 
+    /// Time of the first send; see [`Metadata::first_sent`].
     #[must_use]
     pub fn first_sent(&self) -> Timestamp {
         self.metadata.first_sent(self.record().sent_at)

@@ -57,8 +57,8 @@ impl Kept {
 }
 
 impl<S: ObjectStore> Archive<S> {
-    /// Writes all records at the same time, until `end`. Returns those that are in the archive; the others must not be
-    /// sent, so that they come back, and `observer` gets an event for each.
+    /// Writes all records concurrently, with retries until `end`. Returns those that are in the archive. The others
+    /// must not be sent, so that they come back; `observer` receives an [`Event::ArchiveRefused`] for each.
     ///
     /// A repeated write finds its object there, and is a success: the first one is the same death.
     pub async fn keep(
@@ -101,7 +101,7 @@ impl<S: ObjectStore> Archive<S> {
     }
 }
 
-/// The line with its line break, compressed. The same line gives the same bytes.
+/// The line with its line break, compressed. The result is deterministic: equal lines have equal bytes.
 #[must_use]
 pub fn gzip(line: &ArchivedMessage) -> Vec<u8> {
     const IN_MEMORY: &str = "writing to memory does not fail";

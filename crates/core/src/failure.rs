@@ -137,7 +137,7 @@ impl LastError {
         Self { error_type: error_type.to_owned(), details: details.to_owned(), function: None }
     }
 
-    /// Adds the version of the user's function, unless it is there.
+    /// Adds the version of the user's function, at most 128 bytes, unless the error already has one.
     #[must_use]
     pub fn of_function(self, function: Option<&str>) -> Self {
         let function = || function.map(|function| truncate::clean(function, truncate::FUNCTION_BYTES_MAX));
@@ -172,7 +172,7 @@ impl Answer {
         Self { kind: Kind::Held.into(), retry_after_seconds: Some(rounded_up(hold.delay)) }
     }
 
-    /// An answer without a delay.
+    /// The answer of this kind, without a delay.
     #[must_use]
     pub fn just(kind: Kind) -> Self {
         Self { kind: kind.into(), retry_after_seconds: None }
@@ -203,7 +203,7 @@ impl HandOff {
         Self::without_outage(LastError::new(NOT_STARTED, ""), Answer::just(Kind::NotStarted), delivery)
     }
 
-    /// A message that was not called because its target is down or takes no more calls now.
+    /// A message that was not called because its target is down or limits its calls.
     #[must_use]
     pub fn held(hold: Hold, delivery: Delivery) -> Self {
         let since = rfc3339(hold.outage.since);
@@ -218,14 +218,15 @@ impl HandOff {
         Self { outage: Some(hold.outage), ..hand_off }
     }
 
-    /// A message whose own call was answered "not now", or met an outage. It has the call's error, but is held: the call spends
-    /// no attempt.
+    /// A message whose own call was answered "not now", or failed in an outage. It has the call's error, but is held:
+    /// the call spends no attempt.
     #[must_use]
     pub fn held_after_call(error: &HandlerError, hold: Hold, delivery: Delivery) -> Self {
         Self { answer: Answer::held(hold), outage: Some(hold.outage), ..Self::of_handler(error, delivery) }
     }
 
-    /// A message that nobody answered for; `details` is all that is known.
+    /// A message that SQS moved after receives without an answer, for example because the function died; `details` is
+    /// all that is known.
     #[must_use]
     pub fn unanswered(details: &str, delivery: Delivery) -> Self {
         let answer = Answer::just(Kind::Unanswered);
@@ -366,12 +367,13 @@ pub struct Delivery {
     pub origin: Origin,
     /// The span of its call, or of the attempt before it if that is known; only if spans are written.
     pub last_attempt: Option<SpanContext>,
-    /// The log lines of its call, if there was one and it is known where they are.
+    /// The log lines of its call, if it was called and their location is known.
     pub last_attempt_logs: Option<AttemptLogs>,
 }
 
 impl Delivery {
-    /// The later of the record's own return and the one in its `Failure`.
+    /// The delivery of this record. `came_back` is the later of its own return from the final DLQ and the one in its
+    /// `Failure`.
     #[must_use]
     pub fn of(
         record: &ReceivedMessage,

@@ -9,7 +9,7 @@ pub type EntryOutcome<T> = Result<T, EntryError>;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{fault} ({code})")]
 pub struct EntryError {
-    /// Decides if another try can help.
+    /// Shows if another try can help: see [`Fault::is_retryable`].
     pub fault: Fault,
     /// SQS's code, e.g. `InvalidMessageContents`; never a payload.
     pub code: String,
@@ -52,8 +52,7 @@ impl Fault {
     /// True if the request may have been carried out, so that a repetition may do it twice.
     ///
     /// That includes a 5xx, even for a single entry: a service that is slow behind its own front end, or behind a
-    /// gateway, has stored the message by the time these give up. A 5xx says that something went wrong, not how far the
-    /// request got.
+    /// gateway, may have stored the message by the time these give up. A 5xx does not show how far the request got.
     #[must_use]
     pub const fn may_be_done(self) -> bool {
         matches!(self, Self::Service | Self::NoAnswer)

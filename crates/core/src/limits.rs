@@ -40,8 +40,9 @@ pub struct Seconds<const MAX: u16>(u16);
 /// `DelaySeconds` of a sent message.
 pub type DelaySeconds = Seconds<900>;
 /// The delay before a retry: up to 12 hours, the longest that SQS can hide a message ("Amazon SQS visibility timeout").
-/// A delay above [`DelaySeconds`] takes hops, or the message's own visibility.
+/// A delay above [`DelaySeconds`] requires hops, or the message's own visibility.
 pub type RetryDelay = Seconds<43_200>;
+/// A visibility timeout: up to 12 hours, counted from the receive ("Amazon SQS visibility timeout").
 pub type VisibilitySeconds = Seconds<43_200>;
 
 impl<const MAX: u16> Seconds<MAX> {

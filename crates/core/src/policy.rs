@@ -28,15 +28,17 @@ pub const POLICY_SCHEMA: &str = include_str!("../schemas/retry-policy.schema.jso
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// Retries after the first processing, 0..=1000.
+    /// Retries after the first call, 0..=1000; 5 by default, and 0 turns retries off.
     #[serde(deserialize_with = "numbers::whole::<_, _, 0, 1000>")]
     pub max_attempts: u32,
-    /// The delay before each retry.
+    /// The delay before each retry: random in 0..=900 s by default.
     #[serde(deserialize_with = "wire::object::<_, Backoff, _>")]
     pub backoff: Backoff,
-    /// Delays above 900 s: the message hops on the intermediate DLQ until at most 900 s remain.
+    /// Allows delays of up to 12 hours instead of 900 s: the message hops on the intermediate DLQ until at most 900 s
+    /// remain. False by default.
     pub long_delays: bool,
-    /// Gives a message up if the next retry would come more than this after its first send.
+    /// Limit on the age of a retry, counted from the first send: a message whose next retry would come later is given
+    /// up. No limit by default; at most 14 days, or a year with `long_delays`.
     #[serde(deserialize_with = "numbers::whole::<_, _, 1, 31_536_000>")]
     pub max_age_seconds: Option<u32>,
     /// If set, only these error types are retried.
@@ -45,17 +47,17 @@ pub struct Policy {
     /// These error types are not retried.
     #[serde(deserialize_with = "not_null")]
     pub non_retryable: Option<Globs>,
-    /// Immediate retries within the invocation, before a delayed retry is spent.
+    /// Immediate retries within the invocation, before a delayed retry is spent; none by default.
     #[serde(deserialize_with = "wire::object::<_, Immediate, _>")]
     pub immediate: Option<Immediate>,
     /// Detection and handling of an outage. Without it every call is made, and every failed call is an attempt.
     #[serde(deserialize_with = "circuit_breaker::or_false")]
     pub circuit_breaker: Option<CircuitBreaker>,
-    /// Limit on the returns of a message that SQS moved because nobody answered for it, 0..=1000. They are not
-    /// attempts. See [`Policy::redrives_max`].
+    /// Limit on the returns of a message that SQS moved because its receives were not answered, 0..=1000; 20 by
+    /// default. They are not attempts. See [`Policy::redrives_max`].
     #[serde(deserialize_with = "numbers::whole::<_, _, 0, 1000>")]
     pub max_redrives: Option<u32>,
-    /// The group of a message that is given up on an ordered queue.
+    /// The fate of the group on an ordered queue; it continues by default.
     pub on_give_up: OnGiveUp,
 }
 
@@ -63,7 +65,7 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnGiveUp {
-    /// It goes on without that message.
+    /// It continues without that message.
     #[default]
     Continue,
     /// It waits until a person decides.

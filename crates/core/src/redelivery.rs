@@ -21,7 +21,8 @@ pub struct Redelivery<Q> {
 }
 
 impl<Q: QueueSender> Redelivery<Q> {
-    /// Sends all messages of a batch, verdicts included.
+    /// Sends all messages of a batch, verdicts included, to the three queues at the same time. Returns the records
+    /// whose messages SQS has confirmed; the others are received again.
     pub async fn send<C: Clock, O: Observer>(
         &self,
         outbox: &Outbox<'_, C, O>,

@@ -17,8 +17,9 @@ const ELLIPSIS: &str = "…";
 /// With less room than this the explanation is dropped in favour of the last error.
 const EXPLANATION_MIN: usize = 18;
 
-/// `text` in at most `bytes_max` bytes: characters that SQS refuses become U+FFFD, and a cut-off end an ellipsis. For
-/// names, and for the text of one error whose name stands beside it.
+/// `text` in at most `bytes_max` bytes: characters that SQS refuses become U+FFFD, and a cut-off end becomes an
+/// ellipsis of 3 bytes (below 3 bytes the result is empty). For names, and for the text of one error whose name stands
+/// beside it.
 #[must_use]
 pub fn clean(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max && first_illegal(text).is_none() {
@@ -55,7 +56,7 @@ pub fn clean_without_middle(text: &str, bytes_max: usize) -> String {
     without_middle(&legal, bytes_max, char::len_utf8)
 }
 
-/// `text` in at most `characters_max` characters for humans. The beginning says what happened and the end says why, so
+/// `text` in at most `characters_max` characters for humans. The beginning names the failure and the end its cause, so
 /// the middle is cut. If there is a last error, its explanation is cut first, and the error keeps its name.
 #[must_use]
 pub fn shortened(text: &str, characters_max: usize) -> String {

@@ -34,8 +34,10 @@ pub struct ChunkSize {
 }
 
 impl ChunkSize {
-    /// Small enough for the memory, and large enough that the functions do not wait for the next chunk.
+    /// 10,000 messages or 64 MiB: small enough for the memory, and large enough that the functions do not wait for the
+    /// next chunk.
     pub const SMALL: Self = Self { messages: 10_000, bytes: 64 << 20 };
+    /// The whole input as one chunk.
     pub const WHOLE: Self = Self { messages: usize::MAX, bytes: usize::MAX };
 }
 
@@ -54,7 +56,7 @@ impl Groups {
             // An export has the groups that its messages had.
             None => content.message_group_id.clone().unwrap_or_else(|| "all".to_owned()),
             Some(pointer) => {
-                pointer.text(&content.body).ok_or("it has no message group at --group-pointer")?
+                pointer.text(&content.body).ok_or("no message group at --group-pointer")?
             }
         };
         let (message_group_id, deduplication_id) = (Some(group), Some(line.to_string()));
@@ -77,7 +79,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// Reads the first chunk, so that an unreadable input is known before the run begins.
+    /// Opens the input and reads its first chunk, so that an unreadable input fails before the run begins.
     ///
     /// # Errors
     /// If the input cannot be read.
@@ -171,7 +173,7 @@ mod tests {
             [
                 (2, "the body is empty; SQS requires at least one character"),
                 (4, "not UTF-8 at byte 0"),
-                (5, "the character U+0007 at byte 0 of the body is not legal in SQS"),
+                (5, "the character U+0007 at byte 0 of the body is not allowed in SQS"),
             ]
         );
     }
@@ -222,7 +224,7 @@ mod tests {
             messages,
             [[r#"{"a":7}"#, "7", "1"], [r#"{"a":7}"#, "7", "3"], [r#"{"a":"b"}"#, "b", "4"]]
         );
-        let reason = "it has no message group at --group-pointer".to_owned();
+        let reason = "no message group at --group-pointer".to_owned();
         assert_eq!(refused, [RefusedLine { line: 2, reason }]);
     }
 

@@ -39,8 +39,8 @@ fn check_finds_what_sqs_refuses_though_it_is_valid_json() {
     assert_eq!(output.status.code(), Some(3));
     let findings = String::from_utf8(output.stdout).unwrap();
     let expected = [
-        format!("{}:2: the character U+FFFE at byte 79 of the body is not legal in SQS", file.name()),
-        format!("{}:3: 1048658 bytes with its attributes; SQS takes at most 1048576", file.name()),
+        format!("{}:2: the character U+FFFE at byte 79 of the body is not allowed in SQS", file.name()),
+        format!("{}:3: 1048658 bytes with its attributes; the SQS limit is 1048576", file.name()),
     ];
     assert_eq!(findings.lines().collect::<Vec<_>>(), expected);
 }

@@ -137,7 +137,7 @@ fn what_is_no_envelope_is_valid_if_plain_messages_are_taken() {
     let wrong = with_input(&["check", "-", "--plain", "--message-id-pointer", "id"], b"");
     assert_eq!(wrong.status.code(), Some(2));
     assert!(
-        stderr(&wrong).contains("is not a JSON Pointer to a member: it begins with `/`"),
+        stderr(&wrong).contains("is not a JSON Pointer to a member, such as /detail/id: begin it with `/`"),
         "{}",
         stderr(&wrong)
     );

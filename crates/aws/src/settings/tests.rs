@@ -764,8 +764,8 @@ fn what_is_wrong_with_the_settings_of_plain_messages_is_said() {
         ("BODY_SCHEMA_PATH", "no-such-schema.json"),
     ]);
     for line in [
-        "- MESSAGE_ID_ATTRIBUTE is an attribute that redeliver itself writes",
-        "- MESSAGE_ID_POINTER is not a JSON Pointer to a member: it begins with `/`, and",
+        "- MESSAGE_ID_ATTRIBUTE is reserved for redeliver's own attribute; use another name",
+        "- MESSAGE_ID_POINTER is not a JSON Pointer to a member, such as /detail/id: begin it with `/`, and",
         "- BODY_SCHEMA_PATH names the file no-such-schema.json, which cannot be read",
     ] {
         assert!(error.contains(line), "{line} in {error}");
@@ -896,7 +896,7 @@ fn each_wrong_setting_of_an_archive_is_named() {
     assert_eq!(with("ARCHIVE_PREFIX", &"x".repeat(257)), "- ARCHIVE_PREFIX has more than 256 characters");
     assert_eq!(
         with("ARCHIVE_PREFIX", "/x"),
-        "- ARCHIVE_PREFIX begins with `/`, which would be a folder without a name; leave it out"
+        "- ARCHIVE_PREFIX begins with `/`, which would create a folder without a name; remove it"
     );
     for prefix in ["a b", "a\u{e4}", "a&b", "a+b", "a%20b", "a,b", "a:b"] {
         assert_eq!(
@@ -909,8 +909,8 @@ fn each_wrong_setting_of_an_archive_is_named() {
         assert_eq!(
             with("ARCHIVE_OMIT", omit),
             format!(
-                "- ARCHIVE_OMIT entry {place} is not a JSON Pointer to a member: it begins with `/`, and `~` is written ~0, \
-                 `/` in a name ~1, such as /detail/id"
+                "- ARCHIVE_OMIT entry {place} is not a JSON Pointer to a member, such as /detail/id: begin it with `/`, \
+                 and in a name write `~` as ~0 and `/` as ~1"
             )
         );
     }

@@ -27,17 +27,18 @@ pub struct Prefix(String);
 pub enum PrefixError {
     #[error("has more than {PREFIX_BYTES_MAX} characters")]
     TooLong,
-    #[error("begins with `/`, which would be a folder without a name; leave it out")]
+    #[error("begins with `/`, which would create a folder without a name; remove it")]
     Slash,
     #[error("has a character other than A-Z a-z 0-9 ! _ . * ' ( ) / = -")]
     Character,
 }
 
 impl Prefix {
-    /// Checks the text, and ends it with `/`. The characters are those that S3 calls safe, and `=`.
+    /// Checks the text, and ends it with `/`; an empty text stays empty. Its characters are those that S3 calls safe
+    /// ("Naming Amazon S3 objects"), and `=`.
     ///
     /// # Errors
-    /// It is too long, or has another character.
+    /// It has more than 256 characters, begins with `/`, or has another character.
     pub fn new(text: &str) -> Result<Self, PrefixError> {
         let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"!_.*'()/=-".contains(&byte);
         match text {

@@ -32,15 +32,15 @@ pub struct ArchivedMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_header: Option<String>,
     pub attributes: BTreeMap<String, ArchivedAttribute>,
-    /// JSON Pointers to the values of the body that were replaced by `"omitted"`; an empty one stands for the whole body.
-    /// Such a message cannot be sent again.
+    /// JSON Pointers to the values of the body that were replaced by `"omitted"`; an empty one stands for the whole
+    /// body. Such a message cannot be sent again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<String>,
     /// The body as it was, byte for byte, except for what was omitted.
     pub body: String,
 }
 
-/// An attribute as `aws sqs send-message --message-attributes` takes it.
+/// An attribute in the format of `aws sqs send-message --message-attributes`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ArchivedAttribute {
@@ -55,7 +55,7 @@ pub struct ArchivedAttribute {
 }
 
 impl ArchivedMessage {
-    /// Takes all of a message.
+    /// The line of a message, with everything but its receipt handle and its sender.
     #[must_use]
     pub fn new(message: &ReceivedMessage) -> Self {
         let attributes = message.attributes.iter();

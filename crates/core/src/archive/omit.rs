@@ -35,10 +35,10 @@ struct Without {
 }
 
 impl Omit {
-    /// Parses a comma-separated list of JSON Pointers into the body; white space around each is ignored.
+    /// Parses a comma-separated list of JSON Pointers into the body, at most 50; white space around each is ignored.
     ///
     /// # Errors
-    /// An entry is not a JSON Pointer to a member, or there are too many.
+    /// An entry is not a JSON Pointer to a member, or there are more than 50.
     pub fn parse(text: &str) -> Result<Self, OmitError> {
         let entries: Vec<_> = text.split(',').map(str::trim).collect();
         if entries.len() > POINTERS_MAX {
@@ -51,8 +51,8 @@ impl Omit {
         entries.iter().enumerate().map(pointer).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The line without the values; it names the places that had one. A body that is not JSON is omitted as a whole:
-    /// nobody can tell where in it a value stands.
+    /// The line with `"omitted"` in place of the values; it names the places that had one. A body that is not JSON is
+    /// omitted as a whole, since its values cannot be located. Without pointers the line is unchanged.
     #[must_use]
     pub fn applied(&self, line: ArchivedMessage) -> ArchivedMessage {
         let Self(pointers) = self;
@@ -65,7 +65,7 @@ impl Omit {
         ArchivedMessage { body, omitted, ..line }
     }
 
-    /// `None` if the body cannot be taken apart.
+    /// `None` if the body cannot be parsed.
     fn without_values(&self, body: &str) -> Option<Without> {
         let document: &RawValue = serde_json::from_str(body).ok()?;
         let mut omitted = Vec::new();

@@ -18,6 +18,7 @@ pub use fingerprint::fingerprint;
 
 pub use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 
+/// Size limit of `ErrorDetails`.
 pub const ERROR_DETAILS_BYTES_MAX: usize = 1024;
 /// Size limit of `DeadLetter` before folding, without the location of the log lines.
 pub const DEAD_LETTER_BYTES_MAX: usize = 4096;
@@ -52,7 +53,7 @@ pub struct DeadLetter {
     /// Seconds that it was held because its target was down, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_seconds: Option<u32>,
-    /// Number of times SQS moved it because nobody answered for it, if any.
+    /// Number of times SQS moved it because its receives were not answered, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redrive_count: Option<u32>,
     /// Time of the first send, RFC 3339.
@@ -91,6 +92,7 @@ fn attempt_logs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Att
     Ok(AttemptLogs::of_json(text.get()))
 }
 
+/// The error that a message was given up for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     #[serde(rename = "type")]
@@ -99,7 +101,7 @@ pub struct Cause {
     /// The version of the user's function that failed, `NAME:VERSION`, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// True if anyone may have written the cause.
+    /// True if the cause may be forged: it does not come from one of redeliver's functions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unverified: bool,
 }
@@ -119,7 +121,7 @@ impl DeadLetter {
         self.last_attempt_traceparent.as_deref().and_then(SpanContext::of_traceparent)
     }
 
-    /// The facts that the message takes with it when it is sent back.
+    /// The generation and the last attempt, which the message keeps when it is sent back.
     #[must_use]
     pub fn came_back(&self) -> CameBack {
         CameBack { generation_before: self.redrive_generation, last_attempt: self.last_attempt() }
@@ -137,7 +139,7 @@ impl DeadLetter {
 
     fn with_cause_cut(&self, bytes: usize) -> Self {
         let cause = Cause {
-            // If the cause is unverified, this may have been written by anyone, too.
+            // An unverified cause may be forged, and its type can have any length.
             error_type: truncate::clean(&self.cause.error_type, truncate::ERROR_TYPE_BYTES_MAX),
             message: truncate::clean_without_middle(&self.cause.message, bytes),
             function: self

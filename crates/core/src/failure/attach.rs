@@ -188,17 +188,17 @@ fn folding_bytes(folded: &FoldedAttributes) -> usize {
 }
 
 impl<'a> Wire<'a> {
-    /// Adds folded attributes. Readers unfold only hops and verdicts, so a hand-off that folds gets a due time that every
-    /// reader ignores.
+    /// Adds folded attributes. Readers unfold only hops and verdicts, so a hand-off that folds gets a due time that
+    /// every reader ignores.
     fn folding(&self, folded: &'a FoldedAttributes) -> Self {
         let is_hand_off = self.verdict.is_none() && self.due_at.is_none();
         let due_at = if is_hand_off { Some(Time::At(NEVER)) } else { self.due_at };
         Self { due_at, folded_attributes: Some(Cow::Borrowed(folded)), ..self.clone() }
     }
 
-    /// The largest document that has room. Texts are for humans and are dropped first: a member of a later version may be
-    /// the message's state, such as the start of an outage. The log lines have the room that the reason leaves, beyond
-    /// `bytes_max`. `None` if not even [`Wire::minimal`] fits.
+    /// The largest document that has room. Texts are for humans and are dropped first: a member of a later version may
+    /// be the message's state, such as the start of an outage. The log lines have the room that the reason leaves,
+    /// beyond `bytes_max`. `None` if not even [`Wire::minimal`] fits.
     pub(super) fn largest_fitting(
         &self,
         bytes_max: usize,
@@ -292,7 +292,7 @@ pub(super) fn with_document(wire: &Wire<'_>, producers: Option<&str>) -> String 
     format!("{producers}{FIELD}{}", BASE64.encode(document))
 }
 
-/// A trace header, taken apart.
+/// A trace header, split into the producer's part and our field.
 pub(crate) struct SplitTraceHeader {
     /// The producer's own.
     pub(crate) producers: Option<String>,

@@ -1,4 +1,4 @@
-//! Holds: messages that come back later without spending an attempt, because their target takes no calls now.
+//! Holds: messages that come back later without spending an attempt, because their target is down or limits its calls.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ pub use crate::message::outage::Outage;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     pub reason: HoldReason,
-    /// The trouble for which the message is held.
+    /// The outage that the message is held for.
     pub outage: Outage,
     /// At least a second, at most 900 s.
     pub delay: Duration,
 }
 
-/// Why a message is held.
+/// The reason why a message is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason {
     /// The target is down: its circuit is open.
     Down,
     /// Its own call was answered "not now".
     NotNow,
-    /// The target takes fewer calls.
+    /// The target limits its calls, and the rate is used up.
     RateLimited,
 }

@@ -254,7 +254,7 @@ fn members_of_a_later_version_outlive_a_second_decision() {
     };
     let HandedOff { hand_off: again, due_at } =
         Document::Verdict(verdict_on(kept.clone().into())).into_hand_off().unwrap();
-    assert_eq!((&again, due_at), (&kept, None), "a verdict that somebody has moved to the intermediate DLQ");
+    assert_eq!((&again, due_at), (&kept, None), "a verdict that was moved to the intermediate DLQ");
     let invalid = Failure::from(again).found_invalid(DeadLetterReason::InvalidMessageFormat, &"no object");
     let error = LastError::new("INVALID_MESSAGE_FORMAT", "no object");
     assert_eq!(invalid, Failure { error, ..kept.into() });

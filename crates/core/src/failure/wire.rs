@@ -1,4 +1,4 @@
-//! The JSON members of all three `Failure` documents; no other module knows their names.
+//! The JSON members of all three `Failure` documents; their names appear only in this module.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -203,8 +203,8 @@ impl RawFailure {
         Wire::read(text).map(Self)
     }
 
-    /// Takes the folded attributes of the producer. Those of a document with neither a verdict nor a due time are
-    /// forged.
+    /// Removes and returns the producer's folded attributes. Those of a document with neither a verdict nor a due time
+    /// are forged, and dropped.
     pub(crate) fn take_folded(&mut self) -> FoldedAttributes {
         let Self(wire) = self;
         let folds = wire.verdict.is_some() || wire.due_at.is_some();
@@ -212,8 +212,8 @@ impl RawFailure {
         folded.map(Cow::into_owned).unwrap_or_default()
     }
 
-    /// True if it says what every function says: a verdict, or a kind that this version knows. Anybody's JSON can be read
-    /// as a document without members.
+    /// True if it has a member that every function writes: a verdict, or a kind of this version. Any JSON object can be
+    /// read as a document without members.
     pub(crate) fn is_said_by_a_function(&self) -> bool {
         let Self(wire) = self;
         wire.verdict.is_some() || wire.kind.as_ref().is_some_and(|kind| kind.known().is_some())
@@ -249,8 +249,8 @@ impl Wire<'static> {
         Some(Case { stage, explanation, failure: self.failure(record, now) })
     }
 
-    /// The texts are cut first: anybody may have written them, as long as a message, and a final record cuts them many times
-    /// until they fit.
+    /// The texts are cut first: a forged document can be as long as a message, and a final record cuts its texts many
+    /// times until they fit.
     fn failure(self, record: &ReceivedMessage, now: Timestamp) -> Failure {
         let retry_after_seconds = self.retry_after_seconds;
         Failure {

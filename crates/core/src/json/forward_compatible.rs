@@ -69,7 +69,7 @@ impl Serialize for UnknownMembers {
 #[serde(transparent)]
 pub(crate) struct Borrowed<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
-/// The values of an [`OpenEnum`] that this version knows.
+/// The values of an [`OpenEnum`] in this version.
 pub trait OpenVariants: Copy + Into<&'static str> + VariantArray {
     /// The value in documents.
     fn wire_name(self) -> &'static str {
@@ -83,7 +83,7 @@ pub trait OpenVariants: Copy + Into<&'static str> + VariantArray {
     }
 }
 
-/// An enum to which later versions may add values. Their text is preserved.
+/// An enum to which later versions may add values. Their text is preserved, cut to 64 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenEnum<T> {
     /// A value of this version.

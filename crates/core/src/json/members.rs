@@ -39,10 +39,11 @@ pub struct Member<'a> {
     pub value: Range<usize>,
 }
 
-/// The members of the object at `at` in `body`, in order. `pointer` is the object's place, for errors.
+/// The members of the object at `at` in `body`, in order. `pointer` is the object's place, for errors. The depth is not
+/// checked.
 ///
 /// # Errors
-/// There is no object, or it has a duplicate member.
+/// There is no object at `at`, or it has a duplicate member or a control character in a name.
 pub fn members<'a>(body: &'a str, at: Range<usize>, pointer: &str) -> Result<Vec<Member<'a>>, Malformed> {
     let text = &body[at.clone()];
     let Object(found) = serde_json::from_str::<Object<'_>>(text).map_err(|error| {

@@ -12,7 +12,7 @@ pub struct Pointer(Vec<String>);
 /// A text is not such a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "is not a JSON Pointer to a member: it begins with `/`, and `~` is written ~0, `/` in a name ~1, such as /detail/id"
+    "is not a JSON Pointer to a member, such as /detail/id: begin it with `/`, and in a name write `~` as ~0 and `/` as ~1"
 )]
 pub struct PointerError;
 
@@ -26,7 +26,8 @@ impl Pointer {
         names.split('/').map(unescaped).collect::<Option<_>>().map(Self).ok_or(PointerError)
     }
 
-    /// The string or the number there, as written; `None` if there is neither, or an empty string.
+    /// The string or the number there, as written (a number keeps all of its digits); `None` for any other value, an
+    /// empty string, or a document that is not JSON. Of duplicate members the last one counts.
     #[must_use]
     pub fn text(&self, document: &str) -> Option<String> {
         let value = self.last(serde_json::from_str(document).ok()?)?.get();
@@ -45,7 +46,7 @@ impl Pointer {
         names.iter().try_fold(document, |value, name| children(value, name)?.pop())
     }
 
-    /// All values there: each of several members with the same name. `None` if the document cannot be taken apart.
+    /// All values there: each of several members with the same name. `None` if the document cannot be parsed that far.
     pub(crate) fn all<'a>(&self, document: &'a RawValue) -> Option<Vec<&'a RawValue>> {
         let Self(names) = self;
         names.iter().try_fold(vec![document], |values, name| {

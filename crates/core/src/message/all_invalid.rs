@@ -4,23 +4,23 @@ use std::fmt::Display;
 
 use super::reason::DeadLetterReason;
 
-/// The least number of messages that show by being invalid, all of them, that the setting is wrong.
+/// Least number of messages that, if all of them are invalid, shows that the setting is wrong.
 const MESSAGES_MIN: u64 = 10;
 
 /// The codes of invalid messages.
 pub const INVALID: [&str; 2] =
     [DeadLetterReason::InvalidMessageFormat.as_str(), DeadLetterReason::InvalidMessageSchema.as_str()];
 
-/// The setting of a deployment to look at.
+/// The setting to check in a deployment.
 pub const DEPLOYED_SETTING: &str = "envelope: Envelope.OPTIONAL in the construct (ENVELOPE=optional)";
 
-/// True if these are enough messages, and all of them are invalid.
+/// True if there are at least 10 messages, and all of them are invalid.
 #[must_use]
 pub fn are_all_invalid(invalid: u64, all: u64) -> bool {
     invalid == all && all >= MESSAGES_MIN
 }
 
-/// Says which setting to look at.
+/// The message that names the setting to check.
 #[must_use]
 pub fn all_invalid(messages: impl Display, setting: &str) -> String {
     format!(

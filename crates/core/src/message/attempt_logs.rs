@@ -24,7 +24,7 @@ pub struct AttemptLogs {
 }
 
 impl AttemptLogs {
-    /// The lines of a call; `None` if nothing is known of their location.
+    /// The log lines of a call; `None` without any part of a location, or if the call ends before it starts.
     #[must_use]
     pub fn new(location: LogLocation, started_at: Timestamp, ended_at: Timestamp) -> Option<Self> {
         let logs = Self { location, started_at, ended_at, unknown: UnknownMembers::default() };
@@ -54,7 +54,7 @@ impl AttemptLogs {
         if has_room(with_logs.len()) { with_logs } else { document }
     }
 
-    /// The document without what [`Self::added_to`] has added; `None` if it has nothing of it.
+    /// The document without the member that [`Self::added_to`] has added; `None` if it does not have one.
     pub(crate) fn removed_from(document: &str) -> Option<String> {
         // A quotation mark within a text has a backslash.
         let (without, logs) = document.rsplit_once(&format!(",\"{LAST_ATTEMPT_LOGS}\":"))?;
@@ -63,8 +63,8 @@ impl AttemptLogs {
         Some(format!("{without}}}"))
     }
 
-    /// Parses the member of a document. Anything that no version writes counts as absent: a broken pointer must not cost a
-    /// message.
+    /// Parses the member of a document. A value that no version writes counts as absent: a broken location must not
+    /// cost the message.
     pub(crate) fn of_json(text: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct Members<'a> {

@@ -10,7 +10,7 @@ use crate::message::metadata::{CameBack, Metadata, OurMembers, RetryMetadata, fr
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope<'a> {
     body: &'a str,
-    /// The members of `metadata` that we know.
+    /// The parsed members of `metadata`.
     pub metadata: Metadata,
     /// Range of the `metadata` object's inside in the body: after `{`, before `}`.
     inside: Range<usize>,

@@ -11,7 +11,8 @@ use crate::limits::ATTRIBUTES_MAX;
 use crate::message::reserved::FAILURE;
 use crate::message::{Attribute, AttributeValue, Attributes, is_certainly_accepted};
 
-/// A producer's attribute that had no room beside ours, stored inside one of our JSON documents.
+/// A producer's attribute that had no room beside ours (SQS allows ten), stored inside one of our JSON documents: its
+/// type, and its value as text or in base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Folded {
     data_type: String,

@@ -29,7 +29,8 @@ pub const OUR_MEMBERS: [&str; 12] = [
     LAST_ATTEMPT,
 ];
 
-/// The name of the last attempt's span, in W3C's form, here and in redeliver's documents. Anything else counts as absent.
+/// The member with the span of the last attempt, a W3C `traceparent`, here and in redeliver's documents. Any other
+/// value counts as absent.
 pub(crate) const LAST_ATTEMPT: &str = "last_attempt_traceparent";
 
 /// Failures kept in `retry_history`: less than 5 KB in all, of a message's 1 MiB.
@@ -128,8 +129,8 @@ impl Metadata {
         self.redrive_count.checked_sub(self.redrive_count_at_answer).unwrap_or(self.redrive_count)
     }
 
-    /// Failed calls of this message, as far as its metadata says. A delivery without a call is not a failure; a hold without
-    /// one is not in the history.
+    /// Failed calls of this message: `retry_attempt`, or the number of calls in `retry_history` if that is greater (it
+    /// keeps the last five). A delivery that was not called does not count.
     #[must_use]
     pub fn failures(&self) -> u32 {
         let not_called = [REDRIVE, NOT_STARTED];
@@ -156,13 +157,13 @@ impl Metadata {
             last_attempt: last_attempt.or(self.last_attempt),
             expires_at: self.expires_at,
             max_attempts: self.max_attempts,
-            // All our other members are reset. The age, too: it counts from the new start, or `max_age_seconds` would expire
-            // the message at once.
+            // All our other members are reset. The age, too: it counts from the new start, or `max_age_seconds` would
+            // expire the message at once.
             ..Self::first(self.message_id, self.message_id_text)
         }
     }
 
-    /// 0 if the member is absent.
+    /// Number of returns from the final DLQ, at most 100; 0 if the member is absent.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.redrive_generation.unwrap_or(0)
@@ -177,7 +178,7 @@ pub struct PastFailure {
     /// RFC 3339 UTC, microseconds.
     pub failed_at: String,
     pub error_type: String,
-    /// At most 256 bytes.
+    /// At most 256 bytes: the middle of a longer text is cut.
     pub error_details: String,
     /// Preserved unchanged.
     #[serde(flatten)]
@@ -212,7 +213,7 @@ impl PastFailure {
 pub struct RetryMetadata {
     /// Retries made, this one included.
     pub retry_attempt: u32,
-    /// Now plus the delay.
+    /// Earliest time of the next call: now plus the delay.
     pub next_retry_time: Timestamp,
     /// Time of the first send.
     pub first_sent_time: Timestamp,

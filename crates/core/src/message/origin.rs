@@ -10,14 +10,15 @@ use thiserror::Error;
 pub enum Origin {
     /// One of redeliver's functions.
     Resent,
-    /// Anyone else.
+    /// Another sender.
     Producer,
     /// No setting names the re-senders, or SQS does not name the sender.
     #[default]
     Unknown,
 }
 
-/// The roles that re-send messages, by their IAM unique ids.
+/// The roles that re-send messages, by their IAM unique ids. The default is no list: every sender is
+/// [`Origin::Unknown`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resenders(Option<BTreeSet<String>>);
 
@@ -41,13 +42,14 @@ impl Resenders {
         }
     }
 
-    /// For queues on which messages stay: nothing is re-sent.
+    /// An empty list, for queues where nothing is re-sent: every sender is [`Origin::Producer`].
     #[must_use]
     pub fn nobody() -> Self {
         Self(Some(BTreeSet::new()))
     }
 
-    /// The origin of a message with this `SenderId`.
+    /// The origin of a message with this `SenderId`: for a role its id, a colon and a session name, of which only the
+    /// id counts. An account id, as emulators set it, or no id is [`Origin::Unknown`].
     #[must_use]
     pub fn origin_of(&self, sender_id: Option<&str>) -> Origin {
         let Some(ids) = &self.0 else { return Origin::Unknown };

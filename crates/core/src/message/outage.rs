@@ -2,10 +2,11 @@
 
 use crate::message::Timestamp;
 
-/// An outage, as the environment that holds a message knows it.
+/// An outage of the target, as recorded in the messages that are held for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
+    /// Start of the outage.
     pub since: Timestamp,
-    /// First calls in a row that failed; 0 if none shows an outage, as with a target that is only busy.
+    /// Consecutive first calls that failed, at most 65,535; 0 if the target is only busy ("not now").
     pub first_failures: u16,
 }

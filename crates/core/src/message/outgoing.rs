@@ -7,8 +7,9 @@ use super::sqs_rules::{check_attribute, check_deduplication_id, check_message_gr
 use super::{Attributes, attributes_size};
 use crate::limits::{ATTRIBUTES_MAX, DelaySeconds, MESSAGE_BYTES_MAX};
 
-/// A message that SQS will accept: a body that is not empty, at most 10 attributes with valid names, types and values,
-/// only legal characters, and at most 1 MiB in all.
+/// A message that SQS accepts, checked when it is created: a body that is not empty, at most 10 attributes with valid
+/// names, types and values, only legal characters, and at most 1 MiB for the body and the attributes together ("Amazon
+/// SQS message quotas").
 ///
 /// Most of these messages were received from SQS, so SQS has accepted them before. Where its documentation leaves
 /// something open, this type accepts it: a rule stricter than SQS's own would strand a producer's message.
@@ -26,9 +27,9 @@ pub struct Content {
     pub message_group_id: Option<String>,
     /// `MessageDeduplicationId`: required by FIFO queues, refused by standard queues.
     pub deduplication_id: Option<String>,
-    /// The system attribute `AWSTraceHeader`; it does not count towards the size.
+    /// The system attribute `AWSTraceHeader`; it does not count towards the size. An empty one is refused.
     pub trace_header: Option<String>,
-    /// The queue's delay.
+    /// `DelaySeconds`, 0 to 900: the time until the queue delivers the message.
     pub delay: DelaySeconds,
 }
 
@@ -38,12 +39,12 @@ pub struct Content {
 pub enum NotSendable {
     #[error("the body is empty; SQS requires at least one character")]
     EmptyBody,
-    #[error("{bytes} bytes with its attributes; SQS takes at most {MESSAGE_BYTES_MAX}")]
+    #[error("{bytes} bytes with its attributes; the SQS limit is {MESSAGE_BYTES_MAX}")]
     TooLarge { bytes: usize },
-    #[error("{count} message attributes; SQS takes at most {ATTRIBUTES_MAX}")]
+    #[error("{count} message attributes; the SQS limit is {ATTRIBUTES_MAX}")]
     TooManyAttributes { count: usize },
     /// A control character, U+FFFE or U+FFFF.
-    #[error("the character U+{:04X} at byte {offset} of the {place} is not legal in SQS", *.character as u32)]
+    #[error("the character U+{:04X} at byte {offset} of the {place} is not allowed in SQS", *.character as u32)]
     IllegalCharacter {
         character: char,
         /// Byte offset in that text.
@@ -58,7 +59,7 @@ pub enum NotSendable {
         rule: &'static str,
     },
     #[error(
-        "the type {data_type:?} of the attribute {name} {rule}; give it String, Number or Binary, with a label such as String.json at most"
+        "the type {data_type:?} of the attribute {name} {rule}; use String, Number or Binary, optionally with a label, such as String.json"
     )]
     AttributeType {
         name: String,
@@ -68,7 +69,7 @@ pub enum NotSendable {
     },
     /// Text with a type for bytes, or bytes with a type for text.
     #[error(
-        "the attribute {name} has the type {data_type:?} and {found} for a value; give it {wanted}, or another type"
+        "the attribute {name} has the type {data_type:?}, but its value is {found}; use {wanted}, or change the type"
     )]
     AttributeValue {
         name: String,
@@ -79,17 +80,17 @@ pub enum NotSendable {
         wanted: &'static str,
     },
     #[error(
-        "the attribute {name} is a Number, but its value is not; give it a number such as -12.5, or the type String"
+        "the attribute {name} is a Number, but its value is not; use a number such as -12.5, or the type String"
     )]
     NotANumber { name: String },
     #[error("the attribute {name} is empty; SQS requires a value")]
     EmptyAttribute { name: String },
-    #[error("the message group id {rule}; SQS takes 1 to 128 letters, digits and punctuation characters")]
+    #[error("the message group id {rule}; SQS allows 1 to 128 letters, digits and punctuation characters")]
     MessageGroupId {
         /// The rule that is broken.
         rule: &'static str,
     },
-    #[error("the deduplication id {rule}; SQS takes 1 to 128 letters, digits and punctuation characters")]
+    #[error("the deduplication id {rule}; SQS allows 1 to 128 letters, digits and punctuation characters")]
     DeduplicationId {
         /// The rule that is broken.
         rule: &'static str,
@@ -107,10 +108,10 @@ impl NotSendable {
 }
 
 impl OutgoingMessage {
-    /// Checks SQS's limits.
+    /// Checks the content against SQS's limits: first the sizes and counts, then each text.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    /// The first rule that is broken; the others are not checked.
     pub fn new(content: Content) -> Result<Self, NotSendable> {
         if content.body.is_empty() {
             return Err(NotSendable::EmptyBody);
@@ -153,7 +154,8 @@ impl OutgoingMessage {
         self.content
     }
 
-    /// Bytes that count towards a batch: body and attributes.
+    /// Bytes that count towards the 1 MiB of a message and of a batch: the body and the attributes' names, types and
+    /// values. The trace header is not included.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size

@@ -79,13 +79,14 @@ impl Plain {
         &self.document.metadata
     }
 
-    /// The form that a handler sees.
+    /// The form of the body, for the handler: plain, with the idempotency key if there is one.
     #[must_use]
     pub fn form(&self) -> Form {
         Form::Plain { idempotency_key: self.document.idempotency_key.clone() }
     }
 
-    /// The attributes for a hand-off, with the id; `None` if they already have it, or have no room for it.
+    /// The attributes for a hand-off, with `Redeliver`; `None` if the message came with one, has more than eight
+    /// attributes, or would leave less than 2 KiB for `Failure`.
     #[must_use]
     pub fn with_id(&self) -> Option<Attributes> {
         let has_place = !self.has_id && self.attributes.len() <= PRODUCERS_MAX;
@@ -121,9 +122,9 @@ impl Plain {
         self.with(self.document.renamed(id))
     }
 
-    /// If there are ten attributes, two are folded, to make room for `Redeliver` and `Failure`. A producer's own `DeadLetter` is
-    /// folded first: with fewer attributes beside it, those that it folds might find room, and it would be taken for
-    /// ours.
+    /// If there are ten attributes, two are folded, to make room for `Redeliver` and `Failure`. A producer's own
+    /// `DeadLetter` is folded first: with fewer attributes beside it, those that it folds might find room, and it would
+    /// be mistaken for ours.
     fn with(&self, document: String) -> Option<Attributes> {
         let fold_first = |first: &[&str]| fold(&self.attributes, first, PRODUCERS_MAX);
         let is_full = self.attributes.len() > PRODUCERS_MAX;

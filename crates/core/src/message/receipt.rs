@@ -2,8 +2,8 @@
 
 use super::ReceivedMessage;
 
-/// A received record that is not done yet. It travels with its message to the queue or the target. A record whose
-/// receipt is dropped, on purpose or by mistake, is received again.
+/// The receipt of a received record that is not done yet. It travels with its message to the queue or the target. A
+/// record whose receipt is dropped, on purpose or by mistake, is received again after its visibility timeout.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "a record that is not confirmed is received again"]
 pub struct Receipt {

@@ -1,4 +1,5 @@
-//! Names that are ours: message attributes, and types of errors. Producers may not use `Failure`, nor `Redeliver` on plain messages.
+//! Reserved names: message attributes, and types of errors. Producers may not use `Failure`, nor `Redeliver` on plain
+//! messages.
 
 /// Between the functions: the reason for a hand-off, a hop or a verdict.
 pub const FAILURE: &str = "Failure";
@@ -17,5 +18,5 @@ pub const REDRIVE: &str = "Redrive";
 pub const NOT_STARTED: &str = "NotStarted";
 /// Error type of a message that was not called because its target is down.
 pub const CIRCUIT_OPEN: &str = "CircuitOpen";
-/// Error type of a message that was not called because its target takes no more calls now.
+/// Error type of a message that was not called because its target limits its calls.
 pub const RATE_LIMITED: &str = "RateLimited";

@@ -146,7 +146,7 @@ fn check_type(name: &str, data_type: &str) -> Result<Kind, NotSendable> {
         Err(NotSendable::AttributeType { name: name.to_owned(), data_type: data_type.to_owned(), rule })
     };
     let Some((_, kind)) = KINDS.into_iter().find(|(prefix, _)| data_type.starts_with(prefix)) else {
-        return wrong("is not one of SQS");
+        return wrong("is not an SQS type");
     };
     if data_type.chars().count() > CHARACTERS_MAX {
         return wrong("has more than 256 characters");

@@ -66,9 +66,10 @@ const DIGITS_MEMBERS: [&str; 8] = [
 
 /// The other remedy for an envelope whose id is not a UUID.
 pub(crate) const ANY_ID: &str =
-    ", or set ENVELOPE=optional and MESSAGE_ID_POINTER=/metadata/message_id, which take any id";
+    ", or set ENVELOPE=optional and MESSAGE_ID_POINTER=/metadata/message_id, which accept any id";
 
-/// The reason why a body is invalid. Never holds a value of the body.
+/// The reason why a body is invalid: it is not a JSON object, or it violates a schema. Never contains a value of the
+/// body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Invalid {
     #[error(transparent)]
@@ -119,9 +120,9 @@ fn violations_of_data(skimmed: &Skimmed<'_>, data: Option<&DataSchema>) -> Vec<V
     }
 }
 
-/// True if a body is meant as an envelope: an object with `data`, and with a `metadata` whose `message_id` is a hyphenated
-/// UUID. Such an envelope that is invalid must not be taken for a plain message. Another id is that of a producer with an
-/// envelope of its own: refused, all of its messages would die.
+/// True if a body is meant as an envelope: an object with `data`, and with a `metadata` whose `message_id` is a
+/// hyphenated UUID. Such a body is never read as a plain message, even if it is invalid. A body with another id is a
+/// producer's own envelope: refusing it would dead-letter all of that producer's messages.
 pub(crate) fn looks_like_envelope(body: &str) -> bool {
     // Names that are read as bytes may hold control characters, which are not valid JSON.
     let top = well_formed(body).ok().and_then(|text| unchecked_members(text).ok()).unwrap_or_default();

@@ -16,7 +16,8 @@ pub enum Backoff {
         #[serde(rename = "max_delay_seconds", default = "RetryDelay::short_max")]
         max_delay: RetryDelay,
     },
-    /// `initial_delay * rate^(n-1) + offset`, rounded up, at most `max_delay`.
+    /// `initial_delay * rate^(n-1) + offset`, rounded up, at most `max_delay`: with 5 s and the default rate of 2, the
+    /// delays 5, 10, 20, 40 s … before jitter.
     Exponential {
         #[serde(rename = "initial_delay_seconds", deserialize_with = "numbers::not_zero")]
         initial_delay: RetryDelay,
@@ -32,6 +33,7 @@ pub enum Backoff {
         #[serde(default)]
         jitter: Jitter,
     },
+    /// The same delay before each retry.
     Fixed {
         #[serde(rename = "delay_seconds")]
         delay: RetryDelay,
@@ -52,7 +54,7 @@ const fn twice() -> f64 {
 }
 
 impl Backoff {
-    /// The longest delay of this backoff; `limit` is the policy's.
+    /// The longest delay of this backoff, jitter included; at most `limit`, the policy's own.
     #[must_use]
     pub fn longest(&self, limit: RetryDelay) -> RetryDelay {
         let (base, jitter) = match self {
@@ -106,6 +108,7 @@ impl TryFrom<Vec<RetryDelay>> for Delays {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub enum Jitter {
+    /// The exact delay.
     None,
     /// From half of the delay to all of it.
     Half,
@@ -113,9 +116,7 @@ pub enum Jitter {
     #[default]
     Full,
     /// Adds up to this much. The cap holds for the sum: near it the base delay shrinks, not the spread.
-    Additive {
-        max: RetryDelay,
-    },
+    Additive { max: RetryDelay },
 }
 
 impl TryFrom<Value> for Jitter {

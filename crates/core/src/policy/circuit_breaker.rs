@@ -10,7 +10,8 @@ use super::{Globs, numbers, wire};
 use crate::json::value::not_null;
 use crate::message::{Attribute, Attributes};
 
-/// Controls which errors are an outage, which messages it holds, and for how long.
+/// Controls which errors are an outage, which messages it holds, and for how long. By default there is one circuit per
+/// message group, and a message is held for at most 24 hours in all.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CircuitBreaker {

@@ -33,7 +33,7 @@ pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyErr
     contradictions.extend(contradictions::of(&document));
     // Contradictions are always looked for: one message lists every mistake, instead of one mistake per deployment.
     match object(&document) {
-        // Serde takes an object with a name that `serde_json` reserves for a number, even from a value. The schema does
+        // Serde reads an object with a name that `serde_json` reserves as a number, even from a value. The schema does
         // not.
         Ok(policy) if may_have_private_name(text) => match [by_schema(&document), contradictions].concat() {
             wrong if wrong.is_empty() => Ok(policy),
@@ -45,7 +45,7 @@ pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyErr
     }
 }
 
-/// Serde's own message is the last resort: it has no pointer, but an error without a reason helps nobody.
+/// Serde's own message is the last resort: it has no pointer, but it is better than an error without a reason.
 fn explain(
     by_schema: Vec<Violation>,
     contradictions: Vec<Violation>,
@@ -130,7 +130,7 @@ fn by_schema(document: &Value) -> Vec<Violation> {
 /// A duplicate member: a parser keeps the last one, but the other may be the intended one.
 fn duplicate_member(text: &str, at: Range<usize>, pointer: &str) -> Option<Violation> {
     match members(text, at, pointer) {
-        Err(Malformed::DuplicateMember(pointer)) => Some(Violation::new(pointer, "is given twice")),
+        Err(Malformed::DuplicateMember(pointer)) => Some(Violation::new(pointer, "is a duplicate member")),
         // Anything but an object has no members; the schema says what it should be.
         found => found.unwrap_or_default().into_iter().find_map(|member| {
             let pointer = pointer_to(pointer, &String::from_utf8_lossy(&member.name));

@@ -216,7 +216,7 @@ fn ten_attributes_and_no_room_to_fold_leave_the_record_unannotated() {
     assert_eq!(annotate(&attributes, body_bytes, &annotation()), attributes);
 }
 
-/// Without the document nothing tells the two attributes apart, and `redeliver redrive` would remove both.
+/// Without the document the two attributes cannot be distinguished, and `redeliver redrive` would remove both.
 #[test]
 fn a_producers_attribute_with_one_of_our_names_and_no_room_to_fold_leave_the_record_unannotated() {
     for name in [ERROR_TYPE, ERROR_DETAILS] {

@@ -4,8 +4,8 @@ use crate::message::Timestamp;
 use crate::message::origin::Origin;
 use crate::message::outage::Outage;
 
-/// `held_since`, `outage_failures` and `held_seconds` of a message. Anyone can write them into a new message, so reading
-/// them requires the message's origin.
+/// `held_since`, `outage_failures` and `held_seconds` of a message. Producers can write them, too, so reading them
+/// requires the message's origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
     since: Option<Timestamp>,

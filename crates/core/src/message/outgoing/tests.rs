@@ -59,7 +59,7 @@ fn what_sqs_would_refuse_is_not_sendable() {
     assert_eq!(of(content("b", &[("a", Attribute::string("x\u{FFFE}"))])), illegal(1, "attribute a"));
     assert_eq!(
         illegal(1, "body").to_string(),
-        "the character U+FFFE at byte 1 of the body is not legal in SQS"
+        "the character U+FFFE at byte 1 of the body is not allowed in SQS"
     );
 }
 
@@ -96,43 +96,43 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do_and_in_logs_without_a_nam
         (
             of("price", "Foo", text("x")),
             "AttributeType",
-            r#"the type "Foo" of the attribute price is not one of SQS; give it String, Number or Binary, with a label such as String.json at most"#,
+            r#"the type "Foo" of the attribute price is not an SQS type; use String, Number or Binary, optionally with a label, such as String.json"#,
         ),
         (
             of("price", "Binary", text("secret")),
             "AttributeValue",
-            r#"the attribute price has the type "Binary" and text for a value; give it bytes, or another type"#,
+            r#"the attribute price has the type "Binary", but its value is text; use bytes, or change the type"#,
         ),
         (
             of("price", "Number.int", AttributeValue::Binary(vec![55])),
             "AttributeValue",
-            r#"the attribute price has the type "Number.int" and bytes for a value; give it text, or another type"#,
+            r#"the attribute price has the type "Number.int", but its value is bytes; use text, or change the type"#,
         ),
         (
             of("price", "Number", text("secret")),
             "NotANumber",
-            "the attribute price is a Number, but its value is not; give it a number such as -12.5, or the type String",
+            "the attribute price is a Number, but its value is not; use a number such as -12.5, or the type String",
         ),
         (
             of("price", "String.\u{FFFE}", text("x")),
             "IllegalCharacter",
-            "the character U+FFFE at byte 7 of the type of the attribute price is not legal in SQS",
+            "the character U+FFFE at byte 7 of the type of the attribute price is not allowed in SQS",
         ),
         (
             grouped("acme corp"),
             "MessageGroupId",
-            "the message group id has a space or a control character in it; SQS takes 1 to 128 letters, digits and punctuation characters",
+            "the message group id has a space or a control character in it; SQS allows 1 to 128 letters, digits and punctuation characters",
         ),
         (
             ordered(""),
             "DeduplicationId",
-            "the deduplication id is empty; SQS takes 1 to 128 letters, digits and punctuation characters",
+            "the deduplication id is empty; SQS allows 1 to 128 letters, digits and punctuation characters",
         ),
         (traced(""), "EmptyTraceHeader", "the trace header is empty; leave it out"),
         (
             traced("Root=\u{1}"),
             "IllegalCharacter",
-            "the character U+0001 at byte 5 of the trace header is not legal in SQS",
+            "the character U+0001 at byte 5 of the trace header is not allowed in SQS",
         ),
     ] {
         assert_eq!((error.code(), error.to_string().as_str()), (code, said));

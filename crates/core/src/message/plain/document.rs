@@ -64,7 +64,7 @@ impl Document {
                 .filter(|folded| !folded.contains_key(REDELIVER))
                 .and_then(|folded| unfold(producers.clone(), &folded));
             *producers = whole.ok_or_else(|| {
-                wrong("/folded_attributes", "are not attributes that find their places again")
+                wrong("/folded_attributes", "cannot be restored as attributes beside the others")
             })?;
         }
         let metadata = metadata_of(text)?;

@@ -17,7 +17,8 @@ pub const NAMESPACE: Uuid = Uuid::from_u128(0x9d1f_f0a2_5f0c_5c1e_8c38_6d9a_5a1b
 pub const KEY_CHARACTERS_MAX: usize = 256;
 
 /// The places of plain messages' ids. The first one found counts: the attribute, the pointer, a CloudEvents `id` with
-/// its `source`, and last SQS's id of the first delivery.
+/// its `source` ("CloudEvents", version 1.0.2), and last SQS's id of the first delivery. By default neither the
+/// attribute nor the pointer is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdSources {
     /// `MESSAGE_ID_ATTRIBUTE`: a message attribute.
@@ -33,7 +34,7 @@ pub struct IdAttribute(String);
 /// The reason why no attribute of this name can hold an id.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IdAttributeError {
-    #[error("is an attribute that redeliver itself writes")]
+    #[error("is reserved for redeliver's own attribute; use another name")]
     Reserved,
     #[error("is not the name of a message attribute: {0}")]
     NotAName(#[from] NotSendable),
@@ -114,7 +115,7 @@ pub(crate) fn cloud_event_strings<const N: usize>(
 
 impl Id {
     fn of(text: String) -> Self {
-        // The hyphenated form is the only one of this length that the parser knows.
+        // The hyphenated form is the only one of this length that the parser accepts.
         let is_hyphenated = text.len() == uuid::fmt::Hyphenated::LENGTH;
         if let Some(uuid) = Uuid::parse_str(&text).ok().filter(|_| is_hyphenated) {
             return Self { uuid, text, key: None };

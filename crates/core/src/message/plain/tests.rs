@@ -207,7 +207,7 @@ fn ten_attributes_find_room_for_both_of_ours() {
     }
 }
 
-/// With fewer attributes beside it, those that it folds would find room, and it would be taken for ours.
+/// With fewer attributes beside it, those that it folds would find room, and it would be mistaken for ours.
 #[test]
 fn a_producers_own_dead_letter_that_folds_too_much_to_be_ours_never_becomes_ours() {
     let folds = |count: usize| {
@@ -298,7 +298,7 @@ fn a_schema_for_bodies_judges_plain_messages_only() {
         (
             r#""\ud800""#,
             DeadLetterReason::InvalidMessageSchema,
-            "(whole document) has a lone surrogate in a string, which no schema can be checked against",
+            "(whole document) has a lone surrogate in a string, so no schema can check it",
         ),
     ] {
         assert_eq!(read(body), Err((reason, words.to_owned())), "{body}");

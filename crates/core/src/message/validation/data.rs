@@ -6,11 +6,11 @@ use thiserror::Error;
 use crate::json::members::skip_string;
 use crate::json::value;
 
-/// The most values of a document that is checked. SQS limits its bytes, but 1 MiB can hold half a million values, and a
-/// published schema takes up to ten thousand instructions for one.
+/// Limit on the values of a checked document. SQS limits its bytes, but 1 MiB can hold half a million values, and a
+/// published schema needs up to ten thousand instructions per value.
 const VALUES_MAX: usize = 100_000;
 
-/// The most characters of a number in a document that is checked, written out as it is.
+/// Limit on the characters of a number in a checked document.
 const NUMBER_LENGTH_MAX: usize = 1_000;
 
 /// The reason why such a schema is refused.
@@ -32,8 +32,8 @@ impl DataSchema {
         Ok(Self(Schema::of(&schema)?))
     }
 
-    /// Violations of a well-formed text; `at` is its own pointer. A document that is too large to be checked is a
-    /// violation, too.
+    /// Returns all violations of a well-formed text; `at` is the text's own pointer. A document with more than 100,000
+    /// values, or with a number of more than 1,000 characters, is not checked: that is its only violation.
     #[must_use]
     pub fn violations(&self, text: &str, at: &str) -> Vec<Violation> {
         if let Some(excess) = excess(text) {
@@ -42,10 +42,7 @@ impl DataSchema {
         match value::read(text) {
             Ok(value) => self.0.violations(&value, at),
             // Skimming found it well-formed, so this is an error that skimming does not detect.
-            Err(_) => vec![Violation::new(
-                at,
-                "has a lone surrogate in a string, which no schema can be checked against",
-            )],
+            Err(_) => vec![Violation::new(at, "has a lone surrogate in a string, so no schema can check it")],
         }
     }
 }

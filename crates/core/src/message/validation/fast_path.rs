@@ -63,7 +63,7 @@ struct TypedMetadata<'a> {
 pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
     skimmed.data_text.filter(|text| text.starts_with('{'))?;
     let typed: TypedMetadata<'_> = object(skimmed.metadata_text?)?;
-    // The hyphenated form is the only one of this length that the parser knows.
+    // The hyphenated form is the only one of this length that the parser accepts.
     let is_hyphenated = typed.message_id.len() == uuid::fmt::Hyphenated::LENGTH;
     let message_id = Uuid::parse_str(typed.message_id).ok().filter(|_| is_hyphenated)?;
     if typed.retry_history.len() > HISTORY_MAX {

@@ -1,4 +1,4 @@
-//! Violations of the message schema as their producer sees them: what is there, and what to write.
+//! Violations of the message schema in a producer's terms: the form that was found, and the form to write.
 
 use redeliver_json_schema::Violation;
 use serde_json::Value;

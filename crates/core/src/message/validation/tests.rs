@@ -111,7 +111,7 @@ fn a_wrong_id_or_time_is_named_by_its_form() {
         (r#""""#, "is not a hyphenated UUID"),
         ("4711", "is a number, not a hyphenated UUID"),
     ] {
-        let remedy = "write one, or set ENVELOPE=optional and MESSAGE_ID_POINTER=/metadata/message_id, which take any id";
+        let remedy = "write one, or set ENVELOPE=optional and MESSAGE_ID_POINTER=/metadata/message_id, which accept any id";
         assert_eq!(said("message_id", id), format!("/metadata/message_id {form}: {remedy}"));
     }
     assert_eq!(said("message_id", "null"), r#"/metadata/message_id is not of type "string""#);

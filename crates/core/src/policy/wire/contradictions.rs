@@ -15,7 +15,7 @@ const RETENTION_SECONDS_MAX: u32 = 1_209_600;
 /// Checks the document as written, before its preset is expanded.
 pub(super) fn preset_and_backoff(document: &Value) -> Option<Violation> {
     let stands = |name: &str| document.get(name).is_some();
-    let rule = "stands beside preset, which is a backoff: remove one of them";
+    let rule = "conflicts with preset, which sets the backoff: remove one of them";
     (stands("preset") && stands("backoff")).then(|| Violation::new("/backoff", rule))
 }
 
@@ -86,6 +86,5 @@ fn in_both_lists(document: &Value) -> Vec<Violation> {
     let globs = |name: &str| Vec::<String>::deserialize(&document[name]).unwrap_or_default();
     let retryable = globs("retryable");
     let both = globs("non_retryable").into_iter().enumerate().filter(|(_, glob)| retryable.contains(glob));
-    both.map(|(index, _)| Violation::new(format!("/non_retryable/{index}"), "stands in retryable too"))
-        .collect()
+    both.map(|(index, _)| Violation::new(format!("/non_retryable/{index}"), "is also in retryable")).collect()
 }

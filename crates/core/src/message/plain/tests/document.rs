@@ -67,15 +67,15 @@ fn what_is_wrong_with_it_is_said_with_its_place() {
         ),
         (
             r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","folded_attributes":{"Failure":{"data_type":"String","text":"x"}}}"#,
-            "/Redeliver/folded_attributes are not attributes that find their places again",
+            "/Redeliver/folded_attributes cannot be restored as attributes beside the others",
         ),
         (
             r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","folded_attributes":{"Redeliver":{"data_type":"String","text":"{}"}}}"#,
-            "/Redeliver/folded_attributes are not attributes that find their places again",
+            "/Redeliver/folded_attributes cannot be restored as attributes beside the others",
         ),
         (
             r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","folded_attributes":[]}"#,
-            "/Redeliver/folded_attributes are not attributes that find their places again",
+            "/Redeliver/folded_attributes cannot be restored as attributes beside the others",
         ),
     ] {
         let said = wrong(Attribute::string(text));
@@ -101,7 +101,7 @@ fn a_folded_attribute_takes_no_others_place() {
     let mut attributes = with_redeliver(&text);
     attributes.extend(small(1));
     let error = schema().read("x", &attributes, FIRST).unwrap_err().to_string();
-    assert_eq!(error, "/Redeliver/folded_attributes are not attributes that find their places again");
+    assert_eq!(error, "/Redeliver/folded_attributes cannot be restored as attributes beside the others");
     let mut attributes = with_redeliver(&text.replace("a0", "b0"));
     attributes.extend(small(1));
     let whole = plain_of("x", &attributes).attributes;
