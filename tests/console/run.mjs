@@ -388,7 +388,7 @@ async function startsSlowly() {
   const page = await open();
   await page.goto(`${base}/0/letters?type=${given.type}`);
   await page.getByRole('button', { name: /^Plan to send back/ }).click();
-  await page.getByLabel(/^Messages a second/).fill(String(given.rate));
+  await page.getByLabel(/^Messages per second/).fill(String(given.rate));
   await page.getByLabel(/^Watch the first 50/).fill('0');
   await page.getByRole('button', { name: /^Send back/ }).click();
   await page.getByText(/ of 250 messages sent back in this run, about .* left\./).waitFor();
@@ -406,11 +406,11 @@ async function goesOn() {
   const state = await page.locator('tbody tr', { hasText: given.plan.split('/').pop() }).locator('td').nth(1).textContent();
   await page.goto(`${base}${given.plan}`);
   const done = page.getByText('done', { exact: true });
-  const goOn = page.getByRole('button', { name: 'Go on' });
+  const goOn = page.getByRole('button', { name: 'Continue' });
   const endings = [];
   // What the killed console held is visible again within two minutes: until then, a person is told to try later.
   for (let times = 0; times < 12; times++) {
-    await page.getByLabel(/^Messages a second/).fill('');
+    await page.getByLabel(/^Messages per second/).fill('');
     await page.getByLabel(/^Watch the first 50/).fill('0');
     await submits(page, goOn);
     await done.or(goOn).waitFor();

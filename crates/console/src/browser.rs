@@ -57,7 +57,8 @@ fn page(link: &str, folder: &Path) -> io::Result<NamedTempFile> {
         tempfile::Builder::new().prefix("redeliver-console-").suffix(".html").tempfile_in(folder)?;
     keep_private(file.as_file())?;
     let head = html! { meta http-equiv="refresh" content={"0; url=" (link)}; };
-    let body = html! { main { h1 { "redeliver console" } p { a href=(link) { "Go on to the console" } } } };
+    let body =
+        html! { main { h1 { "redeliver console" } p { a href=(link) { "Continue to the console" } } } };
     file.write_all(markup::document("redeliver console", &head, &body).as_bytes())?;
     Ok(file)
 }

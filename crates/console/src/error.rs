@@ -52,8 +52,8 @@ impl PageError {
         let Self { words, back, .. } = self;
         let back = back.filter(|back| back != base);
         let page = match back {
-            None => "Go on from the start page",
-            Some(_) => "Go on from the page that it belongs to",
+            None => "Continue from the start page",
+            Some(_) => "Continue from the page that it belongs to",
         };
         let back = back.as_deref().unwrap_or(base);
         let body = html! { p class="warning" role="alert" { (words) } p { a href=(back) { (page) } } };

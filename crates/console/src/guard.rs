@@ -3,8 +3,8 @@
 //! The page is for the person who started it. Another web page that this person opens must not read or change anything
 //! here, and neither must another user's server on this machine. So requests need a cookie with a token, and they are
 //! checked for `Host` (DNS rebinding), `Origin` (forms of other sites) and `Sec-Fetch-Site` (requests of other sites and
-//! ports). Browsers send a cookie to every port of its host (RFC 6265, section 8.5), so the cookie has a path that nobody
-//! else knows: a server on another port cannot name an address that gets it.
+//! ports). Browsers send a cookie to every port of its host (RFC 6265, section 8.5), so the cookie has a
+//! secret path: a server on another port cannot name an address that gets it.
 
 use std::net::SocketAddr;
 
@@ -39,7 +39,7 @@ impl Token {
     }
 }
 
-/// Decides which requests a site answers.
+/// Decides which requests a site admits.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     pub(crate) address: SocketAddr,
@@ -172,10 +172,10 @@ impl Guard {
     }
 }
 
-/// The path of the one page without a secret part: it tells open pages whether the console is running.
+/// The path of the one page without a secret part: open pages query it to see whether the console is running.
 pub(crate) const ALIVE: &str = "/alive";
 
-/// The cookie's name. Its path tells several consoles apart.
+/// The cookie's name. Its path distinguishes several consoles.
 const COOKIE: &str = "redeliver_console";
 
 fn token_of(query: &str) -> Option<&str> {

@@ -160,7 +160,7 @@ pub struct Arguments {
     connection: Connection,
 }
 
-/// The ports to try if none is asked for.
+/// The ports to try without `--port`.
 const PORTS: RangeInclusive<u16> = 8722..=8741;
 
 /// One deployment or one DLQ.
@@ -179,7 +179,10 @@ struct Named {
     stage: Option<String>,
 }
 
-/// Serves the page until Ctrl-C.
+/// Serves the page until Ctrl-C or SIGTERM, then waits until readings and plans have stopped at a safe point.
+///
+/// # Errors
+/// The options contradict each other, or the deployment, its queues, the folder or the port cannot be used.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let listener = listen(arguments.port).await?;
@@ -208,7 +211,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Listens on the port that was asked for, or else on the first free one of [`PORTS`], so that open pages find the
+/// Listens on the port of `--port`, or else on the first free one of [`PORTS`], so that open pages find the
 /// console again; if all are taken, on any free port.
 async fn listen(port: Option<u16>) -> Result<TcpListener, Failure> {
     let bind = async |port| {
@@ -219,7 +222,7 @@ async fn listen(port: Option<u16>) -> Result<TcpListener, Failure> {
         for port in PORTS {
             match bind(port).await {
                 Err((ErrorKind::AddrInUse, _)) => {
-                    stderr::remark(format!("port {port} is taken: trying the next one"));
+                    stderr::remark(format!("port {port} is in use: trying the next one"));
                 }
                 bound => return bound.map_err(|(_, failure)| failure),
             }

@@ -34,10 +34,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
         match Query::from_request_parts(parts, state).await {
             Ok(Query(said)) => Ok(Self(said)),
             Err(error) => {
-                let words = format!(
-                    "The address has a parameter that this page does not understand: {}.",
-                    cause(&error)
-                );
+                let words = format!("The address has an invalid parameter: {}.", cause(&error));
                 Err(PageError::new(StatusCode::BAD_REQUEST, words).leading_to(parts.uri.path()))
             }
         }
@@ -52,7 +49,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for InForm<T> {
         match Form::from_request(request, state).await {
             Ok(Form(said)) => Ok(Self(said)),
             Err(error) => {
-                let words = format!("This form was not understood, so nothing was done: {}.", cause(&error));
+                let words = format!("The form is invalid, so nothing was done: {}.", cause(&error));
                 Err(PageError::new(StatusCode::BAD_REQUEST, words).leading_to(&back))
             }
         }
@@ -83,7 +80,7 @@ fn parent(uri: &Uri) -> &str {
     }
 }
 
-/// The cause of an error, without the framework's words around it.
+/// The innermost cause of an error, without the framework's text around it.
 fn cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

@@ -89,7 +89,7 @@ async fn guarded(State(site): Shared, request: Request, next: Next) -> Response 
             let base = site.guard.base();
             let headers =
                 [(header::SET_COOKIE, site.guard.cookie()), (header::REFRESH, format!("0; url={base}"))];
-            let body = html! { p { a href=(base) { "Go on to the console" } } };
+            let body = html! { p { a href=(base) { "Continue to the console" } } };
             let head = html! { link rel="icon" href="data:,"; };
             (headers, Html(document("redeliver console", &head, &body))).into_response()
         }

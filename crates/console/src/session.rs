@@ -32,7 +32,7 @@ struct Secrets {
     ticket: Token,
 }
 
-/// The answer to a page that asks who is there.
+/// The answer to a page that checks which console is running.
 #[derive(Debug, Serialize)]
 pub(crate) struct Alive<'a> {
     id: &'a str,

@@ -1,4 +1,4 @@
-//! Asks for the status while somebody watches: SQS's counts every ten seconds; readers, the target and ages every
+//! Queries the status while a page is open: SQS's counts every ten seconds; readers, the target and ages every
 //! minute, and so containers' metrics; the last day every five minutes.
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -43,7 +43,7 @@ pub(crate) struct StatusPoll {
 pub(crate) struct LiveStatus {
     pub(crate) at: Timestamp,
     pub(crate) status: Status,
-    /// One for each queue that CloudWatch knows.
+    /// One for each queue, in the order of the status; empty if CloudWatch cannot be queried.
     pub(crate) flows: Vec<Flow>,
     /// The deployment's alarms, each with its state.
     pub(crate) alarms: Vec<(String, String)>,
@@ -59,7 +59,7 @@ impl StatusPoll {
         Self { containers, ..Self::default() }
     }
 
-    /// Notes that somebody is watching, and starts to poll if nobody was.
+    /// Records that a page is open, and starts to poll if none was. Polling ends 30 s after the last call.
     pub(crate) fn keep_asking(self: &Arc<Self>, queues: &Queues, connection: &Connection, dlq_arn: &str) {
         *self.asked_at() = SystemClock.now();
         let (now, queues, connection) = (Arc::clone(self), queues.clone(), connection.clone());

@@ -12,7 +12,7 @@ use crate::Injection;
 /// Keys of a page ("ListObjectsV2", Amazon S3 API Reference).
 const PAGE: usize = 1000;
 
-/// A request to the bucket.
+/// A request to the bucket: the key of an object, or the prefix of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BucketRequest {
     Create(String),
@@ -23,7 +23,7 @@ pub enum BucketRequest {
 /// Decides the fault of each request.
 type Faults = Box<dyn FnMut(&BucketRequest) -> Option<Injection> + Send>;
 
-/// A bucket; clones are the same bucket.
+/// An S3 bucket in memory, without objects and faults by default. Clones are the same bucket.
 #[derive(Clone, Default)]
 pub struct MemoryBucket {
     state: Arc<Mutex<State>>,
@@ -37,7 +37,7 @@ struct State {
 }
 
 impl MemoryBucket {
-    /// A bucket whose requests fail as `faults` says.
+    /// A bucket whose requests fail with the injection that `faults` returns for them; `None` lets a request succeed.
     #[must_use]
     pub fn with_faults(faults: impl FnMut(&BucketRequest) -> Option<Injection> + Send + 'static) -> Self {
         let state = State { faults: Some(Box::new(faults)), ..State::default() };

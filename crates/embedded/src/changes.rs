@@ -17,6 +17,7 @@ pub struct Change {
     pub what: What,
 }
 
+/// The kind of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// It was sent to the queue.

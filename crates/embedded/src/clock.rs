@@ -12,9 +12,8 @@ use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 
-/// A clock that stands still until [`VirtualClock::run`] has nothing to do and jumps to the next timer.
-///
-/// Clones share one time.
+/// A clock that stands still until [`VirtualClock::run`] has nothing to do, and then jumps to the next timer. An hour
+/// of sleep takes no real time. Clones share one time.
 #[derive(Clone, Debug)]
 pub struct VirtualClock {
     state: Arc<Mutex<State>>,

@@ -49,13 +49,15 @@ impl EmbeddedQueue {
         }
     }
 
-    /// The same queue for another sender, whose id is the `SenderId` of its messages.
+    /// The same queue for another sender, whose id is the `SenderId` of its messages and whose requests are counted
+    /// apart. The default sender is the IAM user `AIDAPRODUCER000000000`.
     #[must_use]
     pub fn sending_as(&self, sender_id: &str) -> Self {
         Self { sender_id: sender_id.into(), message_requests: Arc::default(), ..self.clone() }
     }
 
-    /// The requests of this sender that sent, hid or deleted messages, and its receives that brought some.
+    /// The number of requests of this sender: sends, visibility changes and deletes, and the receives that returned a
+    /// message.
     #[must_use]
     pub fn message_requests(&self) -> u64 {
         self.message_requests.load(Ordering::Relaxed)

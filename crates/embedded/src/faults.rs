@@ -39,6 +39,7 @@ pub enum Injection {
     Throttled,
     /// The service failed and did nothing.
     Service,
+    /// The request is invalid: it would fail again in the same way.
     Sender,
     /// No answer, since the request was lost: it had no effect.
     LostRequest,
@@ -108,7 +109,7 @@ impl FaultPlan {
         Self { rules: Vec::new(), rng: StdRng::seed_from_u64(seed) }
     }
 
-    /// Adds a rule. If several rules hit, the first one decides.
+    /// Adds a rule. If several rules match a request, the first one decides, and all of them count it.
     #[must_use]
     pub fn with(mut self, rule: FaultRule) -> Self {
         self.rules.push((rule, 0));

@@ -78,7 +78,7 @@ impl QueueState {
         Arc::clone(&self.arrivals)
     }
 
-    /// SQS's id of the message that a FIFO queue took with this deduplication id in the last five minutes.
+    /// SQS's id of the message that a FIFO queue accepted with this deduplication id in the last five minutes.
     pub(crate) fn duplicate_of(&mut self, now: Timestamp, deduplication_id: Option<&str>) -> Option<&String> {
         self.deduplication.as_mut()?.find(now, deduplication_id?)
     }
@@ -182,7 +182,7 @@ impl QueueState {
 
     /// Deletes by receipt handle.
     ///
-    /// As "DeleteMessage" in the Amazon SQS API Reference says, an old handle of a message that was received again
+    /// By "DeleteMessage" in the Amazon SQS API Reference, an old handle of a message that was received again
     /// since "succeeds, but the message will not be deleted"; so does one of a message that is gone. A handle works
     /// until the next receive, even after the visibility timeout.
     ///
@@ -204,7 +204,7 @@ impl QueueState {
 
     /// Hides a message in flight for `visibility` from now; zero makes it visible.
     ///
-    /// As "ChangeMessageVisibility" says: at most 12 hours from the receive, and only while it is in flight.
+    /// By "ChangeMessageVisibility": at most 12 hours from the receive, and only while it is in flight.
     pub(crate) fn change_visibility(
         &mut self,
         now: Timestamp,

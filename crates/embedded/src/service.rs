@@ -64,6 +64,7 @@ impl EmbeddedSqs {
         self.lock().next_visible()
     }
 
+    /// The clock of the service.
     #[must_use]
     pub fn clock(&self) -> &VirtualClock {
         &self.clock

@@ -172,7 +172,7 @@ impl State {
         Ok(id)
     }
 
-    /// Deletes a message; in a FIFO queue, its group may go on.
+    /// Deletes a message; in a FIFO queue, this unblocks its group.
     pub(crate) fn delete_message(&mut self, now: Timestamp, arn: &str, handle: &str) -> EntryOutcome<()> {
         let queue = self.queue(arn)?;
         queue.delete(now, handle)?;

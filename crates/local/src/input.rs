@@ -55,9 +55,7 @@ impl Groups {
         let group = match &self.pointer {
             // An export has the groups that its messages had.
             None => content.message_group_id.clone().unwrap_or_else(|| "all".to_owned()),
-            Some(pointer) => {
-                pointer.text(&content.body).ok_or("no message group at --group-pointer")?
-            }
+            Some(pointer) => pointer.text(&content.body).ok_or("no message group at --group-pointer")?,
         };
         let (message_group_id, deduplication_id) = (Some(group), Some(line.to_string()));
         OutgoingMessage::new(Content { message_group_id, deduplication_id, ..content })

@@ -24,9 +24,10 @@ pub use input::{ChunkSize, Chunks, Groups};
 pub use report::RunReport;
 pub use target::Target;
 
-/// The setup of a run. Everything is read and checked.
+/// The setup of a run, read and checked before it starts.
 pub struct Setup {
     pub chunks: Chunks,
+    /// Seeds the message ids and receipt handles of the SQS in memory, and request ids.
     pub seed: u64,
     pub retry_loop: RetryLoop,
     pub policy: Policy,
@@ -37,8 +38,8 @@ pub struct Setup {
 /// Starts the target and runs the loop, at this endpoint or else in memory. The final records go to `output`.
 ///
 /// # Errors
-/// If the target does not start, the input cannot be read, the output cannot be written, the endpoint refuses, or a
-/// signal came before all was sent.
+/// The target does not start, the input cannot be read, the output cannot be written, the endpoint refuses a request,
+/// or a signal came before all messages were sent.
 pub async fn run_locally(
     setup: Setup,
     endpoint_url: Option<&str>,

@@ -106,14 +106,14 @@ impl RunReport {
         }
     }
 
-    /// A hint for a run without a successful call.
+    /// A hint with the last error, for a run without a successful call; `None` otherwise, and for the built-in target.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let failure = self.last_failure.as_ref().filter(|_| self.processed == 0)?;
         Some(format!("no call succeeded; the last one failed with {}: check the target", escaped(failure)))
     }
 
-    /// A hint for answers that may have meant failures.
+    /// A hint for answers that look like failure reports and that Lambda counts as successes; `None` if there are none.
     #[must_use]
     pub fn taken_as_success(&self) -> Option<String> {
         let shapes = &self.taken_as_success;

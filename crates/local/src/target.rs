@@ -17,6 +17,7 @@ use redeliver_operator::{Failure, Interrupted};
 use redeliver_sim::functions::MAX_CONCURRENCY;
 use redeliver_sim::{BuiltInTarget, Tracker};
 
+/// The target of a run: one that fails at random, an HTTP endpoint, or the function of `--exec`.
 #[derive(Debug)]
 pub enum Target {
     BuiltIn(BuiltInTarget),

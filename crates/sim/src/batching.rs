@@ -5,7 +5,7 @@ use std::time::Duration;
 use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
 
-/// The batches of an event source mapping.
+/// The batches of an event source mapping. By default ten messages without a window, as for the inner functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
     /// The largest number of messages in a batch, 1 to 10.
@@ -15,8 +15,9 @@ pub struct Batching {
 }
 
 impl Batching {
-    /// The message-processor's batches by default, as the construct deploys it. Lambda has no batching window for FIFO
-    /// queues, and only in batches of one is each of their receives a call.
+    /// The construct's default for the message-processor: ten messages and a window of one second, or one message without
+    /// a window for a FIFO queue. Lambda has no batching window for FIFO queues, and only in batches of one is each of
+    /// their receives a call.
     pub fn for_message_processor(strategy: Strategy) -> Self {
         if strategy.definition().is_fifo {
             Self { size: 1, ..Self::default() }

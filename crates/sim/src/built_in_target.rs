@@ -15,8 +15,8 @@ use redeliver_core::lock;
 #[derive(Debug)]
 pub struct BuiltInTarget {
     failures: Failures,
-    /// The last failed attempt of each message and its number of failures, by a hash of the message id: 24 bytes a
-    /// message, however long its id.
+    /// The last failed attempt of each message and its number of failures, by a hash of the message id: 24 bytes
+    /// per message, however long its id.
     failed: Mutex<HashMap<u64, (Attempt, u32)>>,
 }
 
@@ -41,16 +41,16 @@ impl BuiltInTarget {
         Self { failures, failed: Mutex::default() }
     }
 
-    /// The target's answer to a call.
+    /// Answers a call: the same for the same seed, message and attempt.
     ///
     /// # Errors
-    /// For the calls that fail.
+    /// `Simulated.Permanent` or `Simulated.Transient`, by the chances of [`Failures`].
     pub fn answer(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let Failures { rate, first, permanently, .. } = self.failures;
         if self.draw(message, 0, 0) < permanently {
             return Err(HandlerError::permanent(
                 "Simulated.Permanent",
-                "the built-in target fails this message for good",
+                "the built-in target fails this message permanently",
             ));
         }
         let attempt = (message.redrive_generation, message.retry_attempt);

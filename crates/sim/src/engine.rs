@@ -38,6 +38,7 @@ pub struct Functions<M, F, A> {
     pub final_dlq_annotator: A,
 }
 
+/// Runs the functions on the queues of a topology until every message has come out, at the target or in the final DLQ.
 pub struct Engine<'a, Q, C> {
     pub topology: &'a Topology<Q>,
     pub clock: &'a C,

@@ -7,6 +7,7 @@ use redeliver_core::ports::Observer;
 
 use redeliver_core::lock;
 
+/// An observer that counts events.
 #[derive(Debug, Default)]
 pub struct EventCounter(Mutex<EventCounts>);
 

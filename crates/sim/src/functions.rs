@@ -84,6 +84,7 @@ pub fn async_retry_handler<I, Q: Clone, C, O>(
     }
 }
 
+/// The final-dlq-annotator, without an archive and notices.
 pub fn final_dlq_annotator<Q: Clone, C, O>(
     topology: &Topology<Q>,
     clock: C,
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
     use crate::batching::Batching;
 
-    /// Otherwise a local run would overstate the cost of an outage: each environment would learn of it by itself.
+    /// Otherwise a local run would overstate the cost of an outage: each environment would detect it by itself.
     #[test]
     fn the_functions_know_their_own_messages() {
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);

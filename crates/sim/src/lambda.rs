@@ -104,9 +104,9 @@ fn hashed(payload: &str) -> String {
 pub fn check_payload(message: &OutgoingMessage) -> Result<(), String> {
     let body = &message.content().body;
     let reason = if serde_json::from_str::<&RawValue>(body).is_err() {
-        "not JSON; Lambda takes nothing else as a payload"
+        "not JSON, the only format of a Lambda payload"
     } else if body.len() > redeliver_core::limits::MESSAGE_BYTES_MAX - RECORD_BYTES {
-        "so large that the record of its failure would not fit into a message of 1 MiB"
+        "too large: the record of its failure would exceed 1 MiB, the SQS limit on a message"
     } else {
         return Ok(());
     };

@@ -37,7 +37,8 @@ impl Tracker {
         self.expected > 0
     }
 
-    /// A message is about to be sent to the source queue.
+    /// Records that a message is about to be sent to the source queue: before the send, since the target may have
+    /// processed it when SQS answers.
     pub fn sent(&mut self, body: &str) {
         self.sent += 1;
         self.expected = self.expected.saturating_sub(1);
@@ -47,13 +48,13 @@ impl Tracker {
         self.settled += u64::from(count.came_out >= count.sent);
     }
 
-    /// The target has processed a message.
+    /// Records that the target has processed a message.
     pub fn processed(&mut self, body: &str, now: Timestamp) {
         self.processed += 1;
         self.came_out(body, now);
     }
 
-    /// A message was read from the final DLQ.
+    /// Records that a message was read from the final DLQ.
     pub fn dead_lettered(&mut self, body: &str, error_type: &str, now: Timestamp) {
         *self.dead_letters.entry(error_type.to_owned()).or_default() += 1;
         self.came_out(body, now);

@@ -14,7 +14,7 @@ use redeliver_core::ports::{
 };
 use redeliver_embedded::{EmbeddedQueue, VirtualClock};
 
-/// The difference.
+/// The point in which a queue differs from an embedded one. By default it does not.
 pub trait Alteration: Send + Sync {
     fn queue(&self) -> &EmbeddedQueue;
 

@@ -45,7 +45,7 @@ impl Scratch {
         self.0.path().join(name)
     }
 
-    /// Opens a page in a window of this width; what the browser prints.
+    /// Opens a page in a window of this width, and returns what Chromium prints.
     pub fn opened(&self, page: &str, width: u32, arguments: &[String]) -> String {
         let file = self.file("page.html");
         #[expect(clippy::disallowed_methods, reason = "the folder is the test's own")]
@@ -82,7 +82,7 @@ impl Scratch {
     }
 }
 
-/// Holds that whatever scrolls by itself can be reached by keyboard, and says what it is.
+/// Asserts that each element that scrolls by itself can be reached by keyboard, and has a role and a label.
 pub fn assert_reachable(page: &str) {
     let starts = ["<pre", "<div class=\"scroll\""].map(|start| page.match_indices(start));
     let tags: Vec<_> =

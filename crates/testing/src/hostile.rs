@@ -1,4 +1,4 @@
-//! Text that does harm where it is shown.
+//! Text with characters that mislead a terminal, a page or a reader.
 
 /// A text with one of each kind that does harm, and how every view shows it.
 pub fn hostile() -> (String, String) {

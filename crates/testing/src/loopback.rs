@@ -1,4 +1,4 @@
-//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order, or
+//! A scripted HTTP server on this machine, for tests: it records each request and gives the answers in their order, or
 //! the one that a request has. Requests after the last answer are hung up on.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

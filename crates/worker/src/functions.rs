@@ -17,6 +17,7 @@ pub enum FunctionName {
 }
 
 impl FunctionName {
+    /// The function's name without a prefix, such as `message-processor`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,7 +45,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Each function once, with `prefix-` before its name in logs and metrics.
+    /// The functions of a process, each once. In logs and metrics `prefix-` precedes their names.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = FunctionName>, prefix: Option<String>) -> Self {
         Self { names: names.into_iter().collect(), prefix }

@@ -180,7 +180,7 @@ const fn help(metric: Metric) -> &'static str {
         Metric::Hops => "Hops of messages whose retry is more than 900 s away",
         Metric::ImmediateRetries => "Second calls within the same invocation",
         Metric::CircuitOpen => "Times that the target was found to be down, or still down",
-        Metric::Held => "Messages that were not called, since their target is down",
+        Metric::Held => "Messages that were held because their target is down",
         Metric::LongestHoldSeconds => "The longest time that a message of a batch has been held in all",
         Metric::Probes => "Calls that tested whether a target that was down was back",
         Metric::GivenUp => "Messages that were given up, on their way to the final DLQ",

@@ -34,6 +34,7 @@ pub(crate) struct Poller<Q, F, C, O> {
     pub(crate) heartbeat: Arc<Heartbeat>,
 }
 
+/// The limits of one poller.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The number of concurrent batches.
@@ -42,7 +43,8 @@ pub struct Limits {
     pub batch_size: u8,
     /// The longest long poll, 1..=20 s.
     pub wait: Duration,
-    /// The time for one batch; not longer than the queue's visibility timeout.
+    /// The time for one batch; not longer than the queue's visibility timeout. After it the batch is broken off, and its
+    /// messages come back.
     pub invocation: Duration,
 }
 

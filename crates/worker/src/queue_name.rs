@@ -1,4 +1,4 @@
-//! Queue names, to tell whether two of them may be the same queue.
+//! Queue names, to check whether two of them may be the same queue.
 
 /// A queue's name, and its account if that is known: the parts that its URL and its ARN have in common. The host of a URL
 /// does not identify a queue (VPC endpoint, legacy endpoint, emulator).

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::queue_name::QueueName;
 use redeliver_operator::queues::RedrivePolicy;
 
-/// The retries of failed messages, as far as this process knows.
+/// The retries of failed messages, by the settings of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetrySetup {
     pub(crate) strategy: Strategy,
@@ -90,8 +90,8 @@ impl Queues {
         {
             findings.errors.push(format!(
                 "{}: its visibility timeout is {visibility} s, and a batch may take {invocation} s (--invocation), so \
-                 messages would come back while they are being handled; set the visibility timeout to {} s, which is six times \
-                 as much, or give less time to a batch",
+                 messages would come back while they are being handled; set it to {} s, six times the time of a batch, or lower \
+                 --invocation",
                 self.url(role),
                 (invocation * 6).min(43_200)
             ));
@@ -116,7 +116,7 @@ impl Queues {
         for (setting, name, expected) in settings {
             if let Some(seconds) = seconds(attributes, name).filter(|seconds| *seconds != expected) {
                 let url = self.url(Role::Source);
-                findings.errors.push(format!("{url}: its {name} is {seconds}; set {setting} to that"));
+                findings.errors.push(format!("{url}: {name} is {seconds}; set {setting} to {seconds}, too"));
             }
         }
     }
@@ -169,7 +169,7 @@ impl Queues {
             && count > receives
         {
             findings.warnings.push(format!(
-                "{url}: SQS hands a message out {count} times before it moves it, so one that the message-processor could not hand off \
+                "{url}: SQS delivers a message {count} times before it moves it, so one that the message-processor could not hand off \
                  calls the target again without the policy's delay; {remedy}"
             ));
         }
@@ -195,7 +195,7 @@ impl Queues {
                     queues.iter().filter_map(|queue| queue.redrive.filter(|redrive| redrive.to == role));
                 let brought = before.map(|redrive| redrive.receives).max().unwrap_or(0);
                 format!(
-                    "a moved message brings up to {brought} along, so it would reach the final DLQ without its reason"
+                    "a moved message keeps up to {brought} receives, so it would reach the final DLQ without its reason"
                 )
             }
         };

@@ -75,12 +75,12 @@ fn answer(method: &Method, path: &str, shown: &Shown, now: Timestamp) -> Respons
         "/readyz" => (health.is_ready(), JSON, line(&json!({ "ready": health.is_ready() }))),
         "/metrics" => (true, METRICS, metrics.openmetrics(&health.report(now))),
         _ => {
-            let error = json!({ "error": "there are /healthz, /readyz and /metrics" });
+            let error = json!({ "error": "not found; the paths are /healthz, /readyz and /metrics" });
             return response(StatusCode::NOT_FOUND, JSON, line(&error));
         }
     };
     if !matches!(*method, Method::GET | Method::HEAD) {
-        let error = json!({ "error": "GET or HEAD" });
+        let error = json!({ "error": "method not allowed; use GET or HEAD" });
         let mut refused = response(StatusCode::METHOD_NOT_ALLOWED, JSON, line(&error));
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refused;

@@ -42,9 +42,7 @@ impl Settings {
     pub(crate) fn read(options: &Options) -> Result<Self, StartError> {
         let Options { functions, exec, limits, .. } = options;
         if exec.is_some() && !functions.contains(FunctionName::MessageProcessor) {
-            return Err(
-                "--exec is what the message-processor calls: name it, too, or leave --exec out".into()
-            );
+            return Err("--exec needs the message-processor: add it to the functions, or omit --exec".into());
         }
         let mut settings = Self::from_env(functions, exec.as_ref())?;
         if let Some(MessageProcessorSetup { call: CallTarget::Target(target), .. }) =

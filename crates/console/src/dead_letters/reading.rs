@@ -166,7 +166,9 @@ impl Reading {
                 snapshot.causes = causes;
                 snapshot.remark = causes_beyond_the_table(&snapshot.groups);
             }
-            Err(error) => snapshot.remark = Some(format!("it is not known which causes are new: {error}")),
+            Err(error) => {
+                snapshot.remark = Some(format!("could not determine which causes are new: {error}"))
+            }
         }
         Ok(snapshot)
     }

@@ -336,7 +336,7 @@ impl Snapshot {
     /// not rule the message out.
     ///
     /// # Errors
-    /// A time or the filter is not understood, or the filter gives no answer.
+    /// A time or the filter is invalid, or the filter fails.
     pub(crate) fn select(&self, selection: &Selection) -> Result<Selected<'_>, Failure> {
         let since = moment("since", &selection.since, self.now)?;
         let until = moment("until", &selection.until, self.now)?;

@@ -106,7 +106,7 @@ fn gone(at: &AtDeployment, snapshot: &Snapshot, fingerprint: &str) -> Result<Pag
     Ok(Page { title: shortened(&error_type, TITLE_MAX), body })
 }
 
-/// Says how many there are, since when, and whether it still happens.
+/// Summarizes the messages: their number, their first and last time, and whether they still come.
 fn in_words(snapshot: &Snapshot, group: &Group, letters: &[&DeadLetter], narrowed: &Selection) -> Markup {
     let (Some(last), Some(first)) = (letters.first(), letters.last()) else {
         return html! { "None of its " (counted(group.count, "message")) " is selected." };
@@ -139,7 +139,7 @@ fn retries(count: u32) -> String {
     if count == 1 { "1 retry".to_owned() } else { format!("{count} retries") }
 }
 
-/// News about the cause: that it is new, came back or is resolved, and the note of somebody who has looked into it.
+/// News about the cause: that it is new, came back or is resolved, and the note of the person who has examined it.
 fn standing(snapshot: &Snapshot, life: &CauseLife, path: &str) -> Markup {
     html! {
         @match &life.state {
@@ -175,7 +175,7 @@ fn compared(snapshot: &Snapshot, fingerprint: &str) -> Option<CauseComparison> {
     compare_cause(fingerprint, letters).filter(|compared| compared.others > 0)
 }
 
-/// Says what sets the cause apart.
+/// Shows how the cause differs from the others.
 fn apart(compared: &CauseComparison) -> Markup {
     html! {
         @if !compared.findings.is_empty() { p { "Unlike the others: " bdi { (compared.summary(minute)) } "." } }

@@ -19,7 +19,7 @@ pub(crate) struct Parameters {
 }
 
 const DETAILS_MAX: usize = 2000;
-/// The largest body that SQS takes.
+/// The SQS limit on a body: 1 MiB ("Amazon SQS message quotas").
 const BODY_BYTES_MAX: usize = 1_048_576;
 
 pub(crate) fn body(one: &AtDeadLetter, parameters: &Parameters) -> Result<Markup, Failure> {

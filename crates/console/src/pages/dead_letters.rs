@@ -21,7 +21,7 @@ use crate::layout::CAUSES;
 use crate::pages::facets::facets;
 use crate::pages::selected::{actions, active_filters, changed_since, filters};
 
-/// Messages a page.
+/// Messages per page.
 const ON_A_PAGE: usize = 20;
 /// Causes that are shown.
 const CAUSES_MAX: usize = 200;

@@ -1,4 +1,4 @@
-//! The page that edits a message, and says what is wrong with it while you type.
+//! The page that edits a message, and shows its errors while you type.
 
 use maud::{Markup, html};
 use redeliver_dead_letters::read_lossy;
@@ -58,7 +58,7 @@ pub(crate) fn body(one: &AtDeadLetter) -> Result<Markup, Failure> {
     })
 }
 
-/// Says what would happen to the edited message.
+/// Shows whether the edited message could be sent back, or the reason why it would stay.
 pub(crate) fn verdict(one: &AtDeadLetter, edited: &EditForm) -> Result<Markup, Failure> {
     let wrong = |why: &str| html! { p class="warning" { (why) } };
     let plan = one.at.redrive(Some(Edit::body(&edited.body)), edited.new_id.is_some());

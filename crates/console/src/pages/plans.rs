@@ -113,7 +113,7 @@ pub(crate) fn list(at: &AtDeployment) -> Markup {
                         td {
                             @if running.as_ref() == Some(&plan.id) { "running" }
                             @else if let Some(outcome) = outcome { (outcome.ending) }
-                            @else { strong { "interrupted" } @if !at.site.guard.read_only { ": open it to go on" } }
+                            @else { strong { "interrupted" } @if !at.site.guard.read_only { "; open it to continue" } }
                         }
                         td class="number" data-name="Messages" { (grouped(plan.messages.len() as u64)) }
                         td class="times" data-name="Made" { (shown_moment(&plan.made_at)) }
@@ -220,7 +220,7 @@ pub(crate) fn make_restore(at: &AtDeployment, deletion: &str) -> Result<Plan, Fa
     };
     // Until then messages may be in a backup and in the DLQ.
     if started.plan.action != Action::Delete || !started.is_finished() {
-        return Err("Only a deletion that has come to its end can be restored: let it go on first.".into());
+        return Err("Only a finished deletion can be restored: continue it to its end first.".into());
     }
     let action = Action::Restore { to: at.source()?.to_owned(), deletion: deletion.to_owned() };
     let messages = open_backups(&started.plan.backups(&at.runner.folder), &at.from)?.ids()?;
@@ -269,7 +269,7 @@ fn commanded(at: &AtDeployment, plan: &Plan) -> Markup {
                     "It shows what it would do; with --apply it does it. "
                     @if is_exact { "It names these messages. " }
                     @else { "It selects what is in the queue when it runs; the set of this plan is fixed. " }
-                    "If the console was started with --data-schema or --plain, add that. Run either the plan or the command, not both: neither knows what the other has sent."
+                    "If the console was started with --data-schema or --plain, add that. Run either the plan or the command: after one, the other would send the same messages again."
                 }
             } @else { p { "No single command does this: the edit or the selection exists only on this page." } }
         }
@@ -285,7 +285,7 @@ fn under_way(at: &AtDeployment, plan: &RunningPlan) -> Markup {
     html! {
         div data-live={(path) "/live"} { (running(plan, SystemClock.now())) }
         form method="post" action={(path) "/pause"} { button { "Pause" } }
-        p class="remark" { "Requests under way are finished first. You can go on later, even from a new console." }
+        p class="remark" { "Requests under way are finished first. You can continue later, even from a new console." }
     }
 }
 
@@ -317,7 +317,7 @@ fn ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
         ending: "interrupted".to_owned(),
         counts: all.as_ref().map(|all| of_journal(all, seen, plan)).unwrap_or_default(),
         remarks: vec![
-            "The console ended while this plan was running. Go on to continue where it stopped. Messages that it held \
+            "The console ended while this plan was running. Continue it from where it stopped. Messages that it held \
              are visible again two minutes after it ended."
                 .to_owned(),
         ],

@@ -28,7 +28,7 @@ pub(crate) fn form(action: &Action, path: &str, stored: Option<Pace>, count: usi
         form class="filters" method="post" action={(path) "/start"} {
             @if let Some(shown) = &shown { input type="hidden" name="shown" value=(shown); }
             @if *action == Action::Delete { p { "Each message is written to a backup file before it is deleted." } }
-            @else { (field("rate", "Messages a second (empty: no limit)", &rate, 1, RATE_MAX.into())) }
+            @else { (field("rate", "Messages per second (empty: no limit)", &rate, 1, RATE_MAX.into())) }
             @if action.to().is_some_and(is_fifo) { p { "The source queue is a FIFO queue: each message goes to the end of its group, behind those that were sent later." } }
             @if let Action::SendBack { .. } = action {
                 (field("watch_seconds", "Watch the first 50 for (seconds)", &pace.watch_seconds.to_string(), 0, WATCH_SECONDS_MAX))
@@ -36,7 +36,7 @@ pub(crate) fn form(action: &Action, path: &str, stored: Option<Pace>, count: usi
                 label class="check" { input type="checkbox" name="into_paused" value="1" checked[pace.into_paused]; "Send even if the deployment is paused" }
             }
             button class="go" {
-                @if stored.is_some() { "Go on" }
+                @if stored.is_some() { "Continue" }
                 @else { @match action { Action::SendBack { .. } => "Send back ", Action::Delete => "Delete ", Action::Restore { .. } => "Restore " } (count) }
             }
         }
@@ -59,14 +59,16 @@ pub(crate) struct PaceForm {
 }
 
 impl PaceForm {
+    /// Reads the fields. An empty one has its default: no rate limit, and the watch and the stop of [`Pace`].
+    ///
     /// # Errors
-    /// Which field is wrong, and what it takes.
+    /// The name of the wrong field, with its range.
     pub(crate) fn read(&self) -> Result<Wanted, Failure> {
         let default = Pace::default();
         let watch_seconds = number("seconds", &self.watch_seconds, 0..=WATCH_SECONDS_MAX)?;
         let percent = number("percent", &self.stop_after_failures_percent, 0..=100)?;
         let pace = Pace {
-            rate: number("messages a second", &self.rate, 1..=RATE_MAX)?,
+            rate: number("messages per second", &self.rate, 1..=RATE_MAX)?,
             watch_seconds: watch_seconds.unwrap_or(default.watch_seconds),
             stop_after_failures_percent: percent.unwrap_or(default.stop_after_failures_percent),
             into_paused: self.into_paused.is_some(),
@@ -117,8 +119,8 @@ mod tests {
             Pace { rate: Some(20), watch_seconds: 0, stop_after_failures_percent: 100, into_paused: false };
         assert_eq!(read(asked(" 20 ", "0", "100")), given);
         for (wrong, why) in [
-            (asked("0", "", ""), "messages a second: a whole number from 1 to 3000"),
-            (asked("-1", "", ""), "messages a second: a whole number from 1 to 3000"),
+            (asked("0", "", ""), "messages per second: a whole number from 1 to 3000"),
+            (asked("-1", "", ""), "messages per second: a whole number from 1 to 3000"),
             (asked("", "43201", ""), "seconds: a whole number from 0 to 43200"),
             (asked("", "", "101"), "percent: a whole number from 0 to 100"),
         ] {

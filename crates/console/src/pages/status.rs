@@ -131,7 +131,7 @@ fn reading(snapshot: &Snapshot, now: Timestamp) -> Reading {
     }
 }
 
-/// One line about everything that a service was asked for in vain.
+/// One line about all failed requests to a service.
 fn not_asked(service: Service, problems: &[Problem]) -> Markup {
     let of_service: Vec<_> = problems.iter().filter(|problem| problem.service == service).collect();
     if of_service.is_empty() {
@@ -149,7 +149,7 @@ fn not_asked(service: Service, problems: &[Problem]) -> Markup {
     html! {
         details class="remark" {
             summary {
-                (service.name()) " cannot be asked for " (missing.join(", "))
+                (service.name()) " cannot be queried for " (missing.join(", "))
                 @if !rights.is_empty() { ": missing " (rights.join(" and ")) }
             }
             ul { @for problem in of_service { li { (problem) } } }
@@ -161,7 +161,7 @@ fn blocked(groups: &[BlockedGroup]) -> Markup {
     html! {
         section id="blocked" {
             h2 { "Blocked groups" }
-            p { "Each waits behind a message that was given up, until somebody decides: " code { "redeliver unblock" } "." }
+            p { "Each waits behind a message that was given up, until you decide: " code { "redeliver unblock" } "." }
             table {
                 thead { tr { th { "group" } th { "since" } th class="number" { "retries" } th { "first message" } th { "reason" } } }
                 tbody {
@@ -303,7 +303,7 @@ mod tests {
                 blocked: BlockedGroup::of(vec![notice("account-7", 1)]).into_iter().collect(),
                 problems: vec![
                     problem("alarms", "cloudwatch:DescribeAlarms: AccessDenied: <no>"),
-                    problem("the last day", "the answer is not this service's (HTTP 404)"),
+                    problem("the last day", "the response is not from this service (HTTP 404)"),
                     Problem { service: Service::Container, ..problem("metrics", "Connection refused") },
                     Problem { service: Service::Container, ..problem("metrics", "HTTP 503") },
                     Problem { service: Service::Sqs, ..problem("blocked groups", "not all were seen") },
@@ -329,9 +329,9 @@ mod tests {
             "in 2,000 in an hour",
             "<li>Alarm: target-down</li>",
             "<th scope=\"row\">account-7</th><td>1970-01-01T00:00:07.000Z</td><td class=\"number\">3</td>",
-            "<summary>CloudWatch cannot be asked for alarms, the last day: missing cloudwatch:DescribeAlarms</summary>",
+            "<summary>CloudWatch cannot be queried for alarms, the last day: missing cloudwatch:DescribeAlarms</summary>",
             "<li>blocked groups: not all were seen</li>",
-            "<summary>A container cannot be asked for metrics</summary><ul><li>metrics: Connection refused</li><li>metrics: HTTP 503</li></ul>",
+            "<summary>A container cannot be queried for metrics</summary><ul><li>metrics: Connection refused</li><li>metrics: HTTP 503</li></ul>",
             "<li>alarms: cloudwatch:DescribeAlarms: AccessDenied: &lt;no&gt;</li>",
         ] {
             assert!(page.contains(expected), "{expected} in {page}");

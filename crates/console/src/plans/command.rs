@@ -5,7 +5,7 @@ use redeliver_operator::terminal::shell::quoted;
 
 use crate::plans::plan::{Action, Plan};
 
-/// A longer list of ids makes a command that nobody copies.
+/// A longer list of ids makes a command that is too long to copy.
 const IDS_MAX: usize = 500;
 
 /// A command that does the same as a plan.
@@ -22,7 +22,7 @@ pub(crate) fn command(plan: &Plan, connection: &[(&str, &str)]) -> Option<Comman
     let mut option = |name: &str, value: &str| words.extend([format!("--{name}"), quoted(value)]);
     option("queue", &plan.from);
     let verb = match &plan.action {
-        // A page's form has rewritten one body: no expression says that.
+        // A page's form has rewritten one body: no expression does the same.
         Action::SendBack { edit: Some(_), .. } => return None,
         // It sends several backups as one: `send` would send twice what is in two of them.
         Action::Restore { .. } => return None,

@@ -9,7 +9,7 @@ use redeliver_operator::terminal::escape::escaped_lines;
 use crate::plans::plan::{Action, Outcome, Plan};
 
 /// The buttons of a plan's page, in a sentence.
-const GO_ON: Continuation = Continuation { again: "go on here", anyway: "100 %" };
+const GO_ON: Continuation = Continuation { again: "continue here", anyway: "100 %" };
 
 /// The outcome of a redrive: how its last run ended, and how far all of them are. `came_back` is how many a run has seen
 /// in the DLQ again.
@@ -21,7 +21,7 @@ pub(crate) fn of_redrive(
 ) -> Outcome {
     let is_restore = matches!(plan.action, Action::Restore { .. });
     let ending = match Ending::of(report, u64::MAX) {
-        // Nobody else reads a file: what was not seen are its damaged lines, and they stay damaged.
+        // A file has no other consumer: what was not seen are its damaged lines, and they stay damaged.
         Ending::NotSeen if is_restore => Ending::Left,
         ending => ending,
     };
@@ -82,8 +82,9 @@ pub(crate) fn of_purge(purged: &Purged, deleted_before: u64, backup: &str, plann
     let left = purged.picked.saturating_sub(purged.deleted);
     let mut remarks = vec![format!("what this run deleted is in {backup}")];
     remarks.extend(purged.failed.clone());
-    remarks
-        .extend(purged.why_not_deleted.iter().map(|why| format!("{why}. {}, and go on here", why.remedy())));
+    remarks.extend(
+        purged.why_not_deleted.iter().map(|why| format!("{why}. {}, and continue here", why.remedy())),
+    );
     remarks.extend(
         purged.coverage.filter(|coverage| !coverage.complete).map(|coverage| incompleteness(&coverage)),
     );

@@ -39,13 +39,13 @@ impl Run {
                     .map(|all| of_journal(&all, self.came_back(), &self.started.plan))
                     .unwrap_or_default(),
                 remarks: vec![error.to_string()],
-                // If there is a journal, messages may have been sent, and nobody has deleted them.
+                // If there is a journal, messages may have been sent, and are not deleted.
                 in_both_queues: self.started.plan.journal(&self.folder).exists(),
                 ..Outcome::default()
             }
         });
         self.started.outcome = Some(Outcome { ended_at: rfc3339(SystemClock.now()), ..outcome });
-        // Without the outcome the plan looks as after a kill, and can go on.
+        // Without the outcome the plan looks as after a kill, and can continue.
         let _as_after_a_kill = self.started.write(&self.folder);
     }
 

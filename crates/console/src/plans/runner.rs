@@ -23,7 +23,7 @@ use crate::plans::plan::{self, Action, Plan, PlanFiles, StartedPlan};
 use crate::plans::run::Run;
 
 pub(crate) const NOT_KNOWN: &str = "this plan no longer exists: make it again";
-pub(crate) const NO_SOURCE_QUEUE: &str = "The source queue is not known, so nothing can be sent back: start the console with \
+pub(crate) const NO_SOURCE_QUEUE: &str = "The source queue is unknown, so nothing can be sent back: start the console with \
      --to, or with the stack's name.";
 
 /// The plans of a DLQ, and the one that is being carried out.
@@ -37,7 +37,7 @@ pub(crate) struct PlanRunner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Plans that were shown and not started. Only this process knows them.
+    /// Plans that were shown and not started. They are in this process alone, not on the disk.
     shown: BTreeMap<String, Plan>,
     running: Option<Running>,
     /// When the last run of this process ended.
@@ -175,7 +175,7 @@ impl PlanRunner {
         self.state().running.as_ref().map(|running| running.id().to_owned())
     }
 
-    /// Asks the run to stop after the batch that is under way. The plan can go on later.
+    /// Asks the run to stop after the batch that is under way. The plan can continue later.
     pub(crate) fn pause(&self, id: &str) {
         if let Some(running) = self.state().running.as_mut().filter(|running| running.id() == id) {
             running.stop.request();
@@ -216,7 +216,7 @@ impl PlanRunner {
                 )
                 .into());
             }
-            // The plan first: a journal without a plan tells that nothing was sent.
+            // The plan first: a journal without a plan shows that nothing was sent.
             fs::remove_file(plan.path(&self.folder))?;
             if has_journal {
                 fs::remove_file(journal)?;
@@ -297,7 +297,7 @@ impl PlanRunner {
         });
     }
 
-    /// Notes the progress of a run. Deletions count as sent.
+    /// Records the progress of a run. Deletions count as sent.
     fn note(&self, progress: Progress) {
         let mut state = self.state();
         let Some(live) = state.running.as_mut().map(|running| &mut running.plan.progress) else { return };
@@ -341,7 +341,7 @@ fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Resu
     // A damaged plan may have messages in both queues. Files of other users do not count.
     if let Some(own) = damaged.iter().find(|damaged| is_ones_own(&damaged.path)) {
         return Err(format!(
-            "{own}. Look at it, and mend it (`chmod 600` if only its mode is wrong) or remove it; without its plan, \
+            "{own}. Check it, and fix it (`chmod 600` if only its mode is wrong) or remove it; without its plan, \
              messages that it sent and has not deleted yet can be sent again"
         )
         .into());
@@ -350,7 +350,7 @@ fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Resu
     let Some(other) = others.find(|started| may_be_in_both_queues(started)) else { return Ok(()) };
     let other = &other.plan.id;
     let words =
-        format!("the plan {other} has messages in both queues, or was killed: let it go on to its end first");
+        format!("the plan {other} has messages in both queues, or was killed: continue it to its end first");
     Err(NotStarted::see(other, words))
 }
 
@@ -365,7 +365,7 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct NotStarted {
     pub(crate) why: Failure,
-    /// The plan whose page helps on.
+    /// The plan to which the error page links.
     pub(crate) see: Option<String>,
 }
 

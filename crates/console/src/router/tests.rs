@@ -105,7 +105,7 @@ async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
             "/0/letters?page=-1",
             "",
             "400 Bad Request",
-            "The address has a parameter that this page does not understand: page: invalid digit found in string.",
+            "The address has an invalid parameter: page: invalid digit found in string.",
             "/0/letters",
         ),
         (
@@ -113,7 +113,7 @@ async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
             "/0/pause",
             "",
             "400 Bad Request",
-            "This form was not understood, so nothing was done: missing field `wanted`.",
+            "The form is invalid, so nothing was done: missing field `wanted`.",
             "/0/",
         ),
         ("GET", "/%FF/letters", "", "404 Not Found", "There is no such page.", "/"),
@@ -125,7 +125,10 @@ async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
         assert!(headers.contains("content-type: text/html"), "{method} {path}: {headers}");
         assert!(body.contains("<nav aria-label=\"Pages\">"), "{method} {path}: {body}");
         assert!(body.contains(&format!("role=\"alert\">{words}</p>")), "{method} {path}: {body}");
-        assert!(body.contains(&format!("<p><a href=\"/path{back}\">Go on from ")), "{method} {path}: {body}");
+        assert!(
+            body.contains(&format!("<p><a href=\"/path{back}\">Continue from ")),
+            "{method} {path}: {body}"
+        );
     }
 }
 
@@ -256,7 +259,7 @@ async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_acc
     let path = format!("/0/plans/{id}/start");
     let (status, _, refusal) = answered(address, "POST", &path, "").await;
     assert_eq!(status, "HTTP/1.1 400 Bad Request");
-    assert!(refusal.contains("The source queue is not known, so nothing can be sent back"), "{refusal}");
+    assert!(refusal.contains("The source queue is unknown, so nothing can be sent back"), "{refusal}");
 }
 
 #[tokio::test]

@@ -14,10 +14,12 @@ const ATTRIBUTES_MAX: usize = 10;
 /// itself.
 const NAME_BYTES: std::ops::RangeInclusive<usize> = 1..=255;
 
-/// Checks that SQS accepts a message. Refuses everything that the documentation does not allow.
+/// Checks a message against the documented limits of SQS: 1 MiB of body and attributes, 10 attributes, and the legal
+/// characters ("SendMessage", Amazon SQS API Reference).
 ///
 /// # Errors
-/// The sender fault that SQS answers.
+/// A sender fault with the code of SQS: `MissingParameter` for an empty body, `InvalidMessageContents` for an illegal
+/// character in it, and `InvalidParameterValue` for anything else.
 pub fn accepts(content: &Content) -> Result<(), EntryError> {
     let Content { body, attributes, message_group_id, deduplication_id, trace_header, .. } = content;
     if body.is_empty() {
@@ -35,7 +37,7 @@ pub fn accepts(content: &Content) -> Result<(), EntryError> {
     if is_valid { Ok(()) } else { Err(sender_fault("InvalidParameterValue")) }
 }
 
-/// Checks that a queue of this type takes a message: "SendMessage", Amazon SQS API Reference. A FIFO queue here has no
+/// Checks that a queue of this type accepts a message: "SendMessage", Amazon SQS API Reference. A FIFO queue here has no
 /// content-based deduplication.
 pub(crate) fn check_queue_type(is_fifo: bool, content: &Content) -> Result<(), EntryError> {
     let Content { message_group_id, deduplication_id, delay, .. } = content;

@@ -1,7 +1,7 @@
 //! The message groups of a FIFO queue: the message that may be received next. All operations take O(log n).
 //!
 //! "FIFO queue delivery logic in Amazon SQS": while a message of a group is in flight, no further message of that group is
-//! given out; other groups go on.
+//! given out; other groups continue.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -101,7 +101,7 @@ impl Group {
 }
 
 impl Scan {
-    /// Goes on with this group.
+    /// Continues with this group.
     pub(super) fn stay_in(&mut self, group: Option<&String>) {
         if self.group.as_ref() != group {
             self.group = group.cloned();

@@ -1,4 +1,4 @@
-//! Nothing is lost: whatever is done, every message is where a naive model says.
+//! Nothing is lost: after any sequence of requests, every message is where a naive model has it.
 
 use std::time::Duration;
 

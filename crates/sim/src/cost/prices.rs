@@ -19,6 +19,7 @@ pub struct Prices {
     pub prices: PriceList,
 }
 
+/// The prices by name, in the units of AWS's pages.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceList {
@@ -43,6 +44,7 @@ pub struct PriceList {
     pub sns_hundred_thousand_mails: Price,
 }
 
+/// A price, its unit and its source.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
@@ -62,11 +64,15 @@ pub enum PricesError {
 }
 
 impl Prices {
+    /// The prices that are shipped: those of us-east-1 on the day [`read_on`](Self::read_on).
     pub fn list() -> Self {
         serde_json::from_str(SHIPPED).expect(OURS)
     }
 
     /// The list with some prices replaced: a JSON object of names and dollars, e.g. `{"sqs_million_requests": 0.44}`.
+    ///
+    /// # Errors
+    /// It is not a JSON object, or has unknown names or amounts below 0; the error lists all of them.
     pub fn list_with(overrides: &str) -> Result<Self, PricesError> {
         let overrides = redeliver_core::json::value::read(overrides)
             .map_err(|error| PricesError::NotJson(error.to_string()))?;

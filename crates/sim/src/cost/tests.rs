@@ -27,7 +27,7 @@ struct LogBytes {
 }
 
 /// The duration of an invocation of the functions that only call SQS, as the pages assume it: four times that of the
-/// simulator, so that nobody sizes too small.
+/// simulator, so that no deployment is sized too small.
 const DECISION_SECONDS: f64 = 0.1;
 
 /// Invocations of the message-processor, and of the other functions.
@@ -340,7 +340,7 @@ fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
     is_in("deploy/cost.md", &rows.concat());
 }
 
-/// Somebody who sizes a deployment by the page would otherwise order what no longer fits the price list.
+/// A deployment that is sized by the page would otherwise no longer fit the price list.
 #[test]
 fn the_sizing_of_four_loads() {
     let billion_a_month = 1e9 / MONTH_SECONDS;

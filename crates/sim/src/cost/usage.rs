@@ -42,7 +42,7 @@ pub struct Usage {
     pub log_bytes: f64,
 }
 
-/// In dollars.
+/// The charges for a usage, in dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bill {
     pub sqs_requests: f64,
@@ -52,6 +52,7 @@ pub struct Bill {
 }
 
 impl Invocations {
+    /// Memory × time, at the stack's 256 MB per function.
     pub fn gb_seconds(&self) -> f64 {
         self.seconds * MEMORY_GB
     }
@@ -75,6 +76,7 @@ impl Usage {
         }
     }
 
+    /// The charges by these prices, without free tiers.
     pub fn bill(&self, prices: &PriceList, architecture: Architecture) -> Bill {
         let Price { dollars: gb_second, .. } = match architecture {
             Architecture::Arm64 => &prices.lambda_gb_second_arm64,

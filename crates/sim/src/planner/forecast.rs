@@ -21,6 +21,7 @@ pub const RETENTION_SHARE_MAX: f64 = 0.8;
 const CALL_SECONDS_MAX: u64 = 60;
 const MILLION: f64 = 1e6;
 
+/// The forecast of one scenario for each policy, and for plain SQS to compare with.
 #[derive(Clone, Debug, Serialize)]
 pub struct Forecast {
     pub scenario: Scenario,
@@ -98,6 +99,7 @@ pub struct PerMillion {
 }
 
 impl Forecast {
+    /// A forecast without policies. `retention_seconds` is the source queue's.
     pub fn new(
         scenario: Scenario,
         retention_seconds: u64,
@@ -237,7 +239,7 @@ mod tests {
         let measured = run(&policy, &scenario, &|_| {}).unwrap();
         assert_eq!(measured.dead_lettered.values().sum::<u64>(), 20);
         let forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::list());
-        // $0.005 a thousand
+        // $0.005 per thousand
         assert_eq!(forecast.outcome(measured).per_million.archive_dollars, 5.0);
     }
 

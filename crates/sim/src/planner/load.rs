@@ -22,6 +22,7 @@ pub struct Second {
     pub succeeded: u64,
 }
 
+/// Failed calls of the target, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Wasted {
     /// The target was down.

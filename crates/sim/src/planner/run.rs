@@ -39,6 +39,7 @@ use crate::tracker::Tracker;
 use crate::virtual_time;
 use redeliver_core::lock;
 
+/// The measurements of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measurements {
     pub sent: u64,
@@ -82,7 +83,7 @@ impl Measurements {
     }
 }
 
-/// The circuit breakers of all environments.
+/// Counts of the circuit breakers of all environments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CircuitBreaker {
     /// Messages that were held at least once.

@@ -50,6 +50,7 @@ pub(super) struct Density {
 }
 
 impl Schedule {
+    /// The schedule of a policy. It ends before the first attempt whose chance is below one in a billion.
     pub fn of(policy: &Policy) -> Self {
         let delays: Vec<_> = (1..=policy.max_attempts)
             .map(|attempt| {

@@ -68,7 +68,7 @@ impl SimulatedTarget<'_> {
         Ok(())
     }
 
-    /// A target that is down or refuses a call says so at once; any other status costs it as long as an answer.
+    /// A target that is down or refuses a call answers at once; any other status costs it as long as an answer.
     fn call_time(&self, number: u64, answer: Result<(), FailureCause>) -> Duration {
         let Scenario { times, failed_call, .. } = *self.scenario;
         let mean = match (answer, failed_call) {
@@ -103,7 +103,7 @@ fn error_of(cause: FailureCause, failed_call: FailedCall) -> HandlerError {
         FailureCause::WhileDown => (failed_call.error_type(), "the simulated target is down"),
         FailureCause::ByChance => (failed_call.error_type(), "the simulated target failed by chance"),
         FailureCause::OverCapacity => {
-            (ErrorType::HttpStatus(429), "the simulated target takes no more in this second")
+            (ErrorType::HttpStatus(429), "the simulated target is at its capacity in this second")
         }
     };
     HandlerError::transient(error_type, details)

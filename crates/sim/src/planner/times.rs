@@ -26,7 +26,7 @@ pub struct Times {
     pub(super) request: Duration,
     /// The start of an environment: the function's own 7.5 ms (docs/performance.md), and Lambda's, for which AWS has no
     /// figure: Firecracker boots in about 125 ms ("Firecracker: Lightweight Virtualization for Serverless Applications").
-    /// All of it counts as billed, although Lambda bills the init phase alone: too much, by a few cents a million.
+    /// All of it counts as billed, although Lambda bills the init phase alone: too much, by a few cents per million.
     pub(super) cold_start: Duration,
     /// The mean time of a call that the target answers, and of one that it fails by chance.
     pub(super) answer: Duration,
@@ -141,7 +141,7 @@ mod tests {
 
     const MEAN: Duration = Duration::from_millis(300);
 
-    /// Sends at whole seconds made full batches, and goals were met that no deployment meets.
+    /// Sends at whole seconds made full batches, and reached goals that no deployment reaches.
     #[test]
     fn sends_are_at_random_moments_in_order() {
         let sends = |seed| Times::default().sends(1000, Duration::from_secs(100), seed);

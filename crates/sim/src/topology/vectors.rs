@@ -25,7 +25,7 @@ struct Wanted {
     dead_letter_queue: Option<String>,
 }
 
-/// Remembers what queues it was asked for, by the ends of their names.
+/// Records the settings of the queues that are created, by the ends of their names.
 struct Recorder {
     sqs: EmbeddedSqs,
     asked: Mutex<BTreeMap<String, Wanted>>,

@@ -90,8 +90,8 @@ fn receives_so_far_are_not_added_up() {
     assert_eq!(of(r#"bucket{le="100.0",function="orders-message-processor"}"#), "2");
 }
 
-/// A label with a message's id would be a time series for each message: Prometheus would fall over, and ids are
-/// nobody's there.
+/// A label with a message's id would be a time series for each message: Prometheus would run out of memory, and ids
+/// have no use there.
 #[test]
 fn holds_of_over_an_hour_can_be_told_from_shorter_ones() {
     let held = |longest_hold_seconds| Event::Held { messages: 1, open_seconds: 1.0, longest_hold_seconds };

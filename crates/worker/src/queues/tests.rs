@@ -162,7 +162,7 @@ fn a_count_that_would_lose_reasons_or_end_retries_is_refused_with_the_one_to_set
             Role::Annotation,
             "final",
             100,
-            "after 100 receives, and a moved message brings up to 100 along, so it would reach the final DLQ without its reason; \
+            "after 100 receives, and a moved message keeps up to 100 receives, so it would reach the final DLQ without its reason; \
              set the maxReceiveCount of its redrive policy to 110",
         ),
         (
@@ -178,7 +178,7 @@ fn a_count_that_would_lose_reasons_or_end_retries_is_refused_with_the_one_to_set
             Role::Annotation,
             "final",
             24,
-            "after 24 receives, and a moved message brings up to 15 along, so it would reach the final DLQ without its reason; set \
+            "after 24 receives, and a moved message keeps up to 15 receives, so it would reach the final DLQ without its reason; set \
              the maxReceiveCount of its redrive policy to 25",
         ),
     ] {
@@ -194,7 +194,7 @@ fn what_only_costs_something_or_cannot_be_known_is_a_warning() {
         warning
     };
     let several = warning(HANDED_OFF, Role::Source, moved_to(&arn("intermediate"), 5));
-    assert!(several.contains("hands a message out 5 times before it moves it"), "{several}");
+    assert!(several.contains("delivers a message 5 times before it moves it"), "{several}");
     assert!(several.ends_with("set the maxReceiveCount of its redrive policy to 1"), "{several}");
     let alone = warning(ELSEWHERE, Role::Annotation, moved_to(&arn("final"), 25));
     assert!(
@@ -214,11 +214,14 @@ fn a_queue_on_which_failed_messages_cannot_stay_is_refused_with_what_to_change()
     };
     assert_eq!(
         refused(("VisibilityTimeout", "60")),
-        format!("- {}: its VisibilityTimeout is 60; set VISIBILITY_TIMEOUT_SECONDS to that", url("source"))
+        format!("- {}: VisibilityTimeout is 60; set VISIBILITY_TIMEOUT_SECONDS to 60, too", url("source"))
     );
     assert_eq!(
         refused(("MessageRetentionPeriod", "345600")),
-        format!("- {}: its MessageRetentionPeriod is 345600; set RETENTION_SECONDS to that", url("source"))
+        format!(
+            "- {}: MessageRetentionPeriod is 345600; set RETENTION_SECONDS to 345600, too",
+            url("source")
+        )
     );
 }
 

@@ -30,13 +30,13 @@ pub(super) struct Facts<'a> {
     pub(super) paused: Option<u64>,
     /// The number of blocked groups, and since when the first one waits.
     pub(super) blocked: Option<(u64, &'a str)>,
-    /// `None` if SQS does not say.
+    /// `None` if the count could not be read.
     pub(super) dead_letters: Option<u64>,
     /// The time left for the oldest dead letter, by CloudWatch, if it is short.
     pub(super) oldest_ends_in_seconds: Option<i64>,
     pub(super) reading: Option<Reading>,
     pub(super) alarms_on: &'a [&'a str],
-    /// True if CloudWatch could not be asked for something.
+    /// True if a request to CloudWatch failed.
     pub(super) is_blind: bool,
 }
 
@@ -89,7 +89,11 @@ pub(super) fn answer(facts: &Facts<'_>) -> Answer {
         parts.append(&mut sentence);
     }
     if parts.is_empty() {
-        let quiet = if facts.is_blind { "All quiet, as far as SQS can tell." } else { "All quiet." };
+        let quiet = if facts.is_blind {
+            "All quiet by SQS's counts; CloudWatch is unavailable."
+        } else {
+            "All quiet."
+        };
         return Answer { parts: vec![text(quiet)], is_bad: false };
     }
     Answer { parts, is_bad: true }
@@ -107,7 +111,7 @@ fn target(facts: &Facts<'_>) -> Option<Vec<Part>> {
     };
     let mut sentence = vec![text(format!("The target has been down {began}"))];
     match facts.held {
-        None => sentence.push(text(", and it is not known how many messages are held")),
+        None => sentence.push(text("; the number of held messages is unknown")),
         Some(0) => sentence.push(text(": no message is held")),
         Some(held) => {
             sentence.push(text(": "));
@@ -148,7 +152,7 @@ fn blocked(facts: &Facts<'_>) -> Option<Vec<Part>> {
 
 fn dead_letters(facts: &Facts<'_>) -> Option<Vec<Part>> {
     let count = match facts.dead_letters {
-        None => return Some(vec![text("It is not known how many dead letters there are.")]),
+        None => return Some(vec![text("Could not determine the number of dead letters.")]),
         Some(0) => return None,
         Some(count) => count,
     };
@@ -160,7 +164,7 @@ fn dead_letters(facts: &Facts<'_>) -> Option<Vec<Part>> {
     Some(sentence)
 }
 
-/// The new causes of a look, and the number of messages that arrived since, of which an old look says nothing.
+/// The new causes of a look, and the number of messages that arrived since, whose causes an old look does not have.
 fn since_the_look(reading: Reading, count: u64, now: Timestamp) -> Vec<Part> {
     let Reading { taken_at, new_causes, returned_causes, last_look, .. } = reading;
     let taken_at = clock(taken_at, now);
@@ -218,7 +222,7 @@ fn alarms(facts: &Facts<'_>) -> Option<Vec<Part>> {
 
 fn unknown(facts: &Facts<'_>) -> Option<Vec<Part>> {
     let is_unknown = facts.target == Some(Target::Unknown);
-    is_unknown.then(|| vec![text("It is not known whether the target is down.")])
+    is_unknown.then(|| vec![text("Could not determine whether the target is down.")])
 }
 
 fn text(words: impl Into<String>) -> Part {

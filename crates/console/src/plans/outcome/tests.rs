@@ -44,7 +44,7 @@ fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
     assert_eq!(
         stopped.remarks[1],
         "stopped: of 50 messages that this run sent, 2 came straight back, and about 30 wait for a retry: the cause \
-         remains. Fix it and go on here, or continue anyway with 100 %"
+         remains. Fix it and continue here, or continue anyway with 100 %"
     );
 
     let in_both = of_redrive(&RedriveReport { not_deleted: 3, ..report.clone() });

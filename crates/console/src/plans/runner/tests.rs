@@ -29,7 +29,7 @@ fn started(plan: &Plan, outcome: Option<Outcome>) -> StartedPlan {
     StartedPlan { outcome, ..StartedPlan::new(plan.clone(), Pace::default()) }
 }
 
-/// Starts a plan on an endpoint that nobody answers at.
+/// Starts a plan on an endpoint at which nothing listens.
 fn start(runner: &Arc<PlanRunner>, id: &str) -> Result<(), String> {
     start_with(runner, id, Wanted::default()).map_err(|refused| refused.why.to_string())
 }
@@ -92,7 +92,7 @@ async fn nothing_is_sent_while_a_plan_of_ones_own_cannot_be_read_and_those_of_ot
     runner.show(second.clone());
     let why = start(&runner, &second.id).unwrap_err();
     let told = |why: &str, what: &str| {
-        assert!(why.contains(what) && why.contains(". Look at it, and mend it (`chmod 600` "), "{why}");
+        assert!(why.contains(what) && why.contains(". Check it, and fix it (`chmod 600` "), "{why}");
     };
     told(&why, "other users can write to it (mode 664)");
     assert!(matches!(runner.find(FROM, &second.id), Some(PlanState::Shown(_))), "nothing was begun");
@@ -174,7 +174,7 @@ fn settings_that_another_tab_has_changed_are_told_and_nothing_is_done() {
     let refused = start_with(&runner, &plan.id, wanted).unwrap_err();
     assert_eq!(
         refused.why.to_string(),
-        "another tab changed the settings to at most 20 messages a second, 90 s of watching, and a stop at more than 20 %, \
+        "another tab changed the settings to at most 20 messages per second, 90 s of watching, and a stop at more than 20 %, \
          so nothing was done"
     );
     assert_eq!((refused.see, runner.running()), (Some(plan.id.clone()), None));

@@ -10,7 +10,7 @@ use crate::dead_letters::spool::Spool;
 
 const QUEUE: &str = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
 
-/// A look at a message of one cause, by somebody who knows another one from before; both fingerprints.
+/// A look at a message of one cause, with another one known from before; both fingerprints.
 fn seen(folder: &Path) -> (Snapshot, [String; 2]) {
     let looked = |details: &str| {
         let mut builder = SnapshotBuilder::new(Spool::new(folder).unwrap());

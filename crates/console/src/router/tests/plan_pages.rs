@@ -211,7 +211,7 @@ async fn what_was_deleted_becomes_a_plan_that_restores_it_once_the_deletion_has_
     let (_, _, page) = answered(address, "GET", &path, "").await;
     assert_has(&page, &[&backup, "Once the deletion has come to its end, it can be restored here."]);
     let (_, _, refused) = answered(address, "POST", &format!("{path}/restore"), "").await;
-    assert_has(&refused, &["Only a deletion that has come to its end can be restored: let it go on first."]);
+    assert_has(&refused, &["Only a finished deletion can be restored: continue it to its end first."]);
 
     started.outcome = Some(Outcome { finished: true, ..Outcome::default() });
     started.write(folder).unwrap();

@@ -9,7 +9,7 @@ use crate::planner::{Second, TargetFault, Times};
 /// Without a circuit breaker, so that every number follows from the delays.
 const FIXED: &str = r#"{"max_attempts":9,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
 
-/// A message a second for a minute, in three groups, of which one is down for 150 s.
+/// A message per second for a minute, in three groups, of which one is down for 150 s.
 fn one_group_of_three(strategy: Strategy, batch_size: u8) -> Scenario {
     Scenario {
         strategy,

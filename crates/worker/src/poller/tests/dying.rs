@@ -198,7 +198,7 @@ fn a_process_that_dies_at_any_moment_loses_nothing() {
     loses_nothing(Strategy::DelayedResend, FIXED);
 }
 
-/// Nothing but its id tells that it has been done before.
+/// Only its id shows that it has succeeded before.
 #[test]
 fn a_message_that_succeeds_twice_has_one_id_and_a_death_spends_no_attempt() {
     let copies = loses_nothing(Strategy::DelayedResend, FIXED);

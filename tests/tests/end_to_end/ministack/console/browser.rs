@@ -93,7 +93,7 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
         .done("looksAtTheFleet", json!({"fleet": true, "dlq": topology.final_dlq.arn.rsplit(':').next()}))
         .await;
     let [retention] = &fleet["findings"].as_array().unwrap()[..] else { panic!("{fleet}") };
-    assert!(retention.as_str().unwrap().starts_with("it keeps messages for 4d, and "), "{fleet}");
+    assert!(retention.as_str().unwrap().starts_with("its retention is 4d, and "), "{fleet}");
     assert!(fleet["row"].as_str().unwrap().contains("-dead-letters (alarm)"), "{fleet}");
     let buttons = console.done("onlyReads", json!({})).await;
     assert_eq!(buttons, json!({"buttons": ["Filter"]}));
@@ -360,7 +360,7 @@ async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
     // A plan of another set would send again what is in both queues.
     let console = Console::start(&topology, &folder, &[]).await;
     let finished = console.done("goesOn", json!({"plan": begun["plan"]})).await;
-    assert_eq!(finished["state"], "interrupted: open it to go on");
+    assert_eq!(finished["state"], "interrupted; open it to continue");
     let outcome = finished["outcome"].as_str().unwrap();
     assert!(
         outcome.starts_with("sent back\t250\n") && outcome.ends_with("\nin the plan\t250"),

@@ -55,12 +55,15 @@ fn down(minutes: i64, sign_minutes: i64) -> Option<Target> {
 fn quiet_is_said_as_far_as_it_is_known() {
     assert_eq!(line(QUIET), "All quiet.");
     assert_eq!(line(Facts { target: None, held: None, ..QUIET }), "All quiet.");
-    assert_eq!(line(Facts { is_blind: true, ..QUIET }), "All quiet, as far as SQS can tell.");
+    assert_eq!(
+        line(Facts { is_blind: true, ..QUIET }),
+        "All quiet by SQS's counts; CloudWatch is unavailable."
+    );
     let unknown = Facts { target: Some(Target::Unknown), ..QUIET };
-    assert_eq!(line(unknown), "It is not known whether the target is down.");
+    assert_eq!(line(unknown), "Could not determine whether the target is down.");
     assert_eq!(
         line(Facts { dead_letters: None, ..QUIET }),
-        "It is not known how many dead letters there are."
+        "Could not determine the number of dead letters."
     );
 }
 
@@ -99,7 +102,7 @@ fn a_target_that_is_down_comes_first_with_what_is_held_for_it() {
     assert_eq!(of(down(20, 5), Some(0)), "The target has been down since about 14:02: no message is held.");
     assert_eq!(
         of(down(900, 0), None),
-        "The target has been down since about 2026-11-22 23:22, and it is not known how many messages are held."
+        "The target has been down since about 2026-11-22 23:22; the number of held messages is unknown."
     );
     assert_eq!(
         of(down(20_200, 0), Some(3)),
