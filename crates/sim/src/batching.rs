@@ -15,9 +15,9 @@ pub struct Batching {
 }
 
 impl Batching {
-    /// The construct's default for the message-processor: ten messages and a window of one second, or one message without
-    /// a window for a FIFO queue. Lambda has no batching window for FIFO queues, and only in batches of one is each of
-    /// their receives a call.
+    /// The construct's default for the message-processor: ten messages and a window of one second, or one message
+    /// without a window for a FIFO queue. Lambda has no batching window for FIFO queues, and only in batches of one is
+    /// each of their receives a call.
     pub fn for_message_processor(strategy: Strategy) -> Self {
         if strategy.definition().is_fifo {
             Self { size: 1, ..Self::default() }

@@ -19,8 +19,8 @@ pub struct Options {
     pub limits: Limits,
     /// The address of `/healthz`, `/readyz` and `/metrics`.
     pub health: Option<SocketAddr>,
-    /// The longest time from the first signal to the end. Batches that are not handled by then are broken off, and their
-    /// messages come back.
+    /// The longest time from the first signal to the end. Batches that are not handled by then are broken off, and
+    /// their messages come back.
     pub shutdown: Duration,
     pub connection: Connection,
 }

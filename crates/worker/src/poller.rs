@@ -43,8 +43,8 @@ pub struct Limits {
     pub batch_size: u8,
     /// The longest long poll, 1..=20 s.
     pub wait: Duration,
-    /// The time for one batch; not longer than the queue's visibility timeout. After it the batch is broken off, and its
-    /// messages come back.
+    /// The time for one batch; not longer than the queue's visibility timeout. After it the batch is broken off, and
+    /// its messages come back.
     pub invocation: Duration,
 }
 

@@ -90,8 +90,8 @@ impl Queues {
         {
             findings.errors.push(format!(
                 "{}: its visibility timeout is {visibility} s, and a batch may take {invocation} s (--invocation), so \
-                 messages would come back while they are being handled; set it to {} s, six times the time of a batch, or lower \
-                 --invocation",
+                 messages would come back while they are being handled; set it to {} s, six times the time of a batch, or \
+                 lower --invocation",
                 self.url(role),
                 (invocation * 6).min(43_200)
             ));
@@ -169,8 +169,8 @@ impl Queues {
             && count > receives
         {
             findings.warnings.push(format!(
-                "{url}: SQS delivers a message {count} times before it moves it, so one that the message-processor could not hand off \
-                 calls the target again without the policy's delay; {remedy}"
+                "{url}: SQS delivers a message {count} times before it moves it, so one that the message-processor could not \
+                 hand off calls the target again without the policy's delay; {remedy}"
             ));
         }
     }

@@ -23,8 +23,8 @@ use crate::plans::plan::{self, Action, Plan, PlanFiles, StartedPlan};
 use crate::plans::run::Run;
 
 pub(crate) const NOT_KNOWN: &str = "this plan no longer exists: make it again";
-pub(crate) const NO_SOURCE_QUEUE: &str = "The source queue is unknown, so nothing can be sent back: start the console with \
-     --to, or with the stack's name.";
+pub(crate) const NO_SOURCE_QUEUE: &str = "The source queue is unknown, so nothing can be sent back: start the console \
+     with --to, or with the stack's name.";
 
 /// The plans of a DLQ, and the one that is being carried out.
 #[derive(Debug)]

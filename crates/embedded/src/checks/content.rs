@@ -37,8 +37,8 @@ pub fn accepts(content: &Content) -> Result<(), EntryError> {
     if is_valid { Ok(()) } else { Err(sender_fault("InvalidParameterValue")) }
 }
 
-/// Checks that a queue of this type accepts a message: "SendMessage", Amazon SQS API Reference. A FIFO queue here has no
-/// content-based deduplication.
+/// Checks that a queue of this type accepts a message: "SendMessage", Amazon SQS API Reference. A FIFO queue here has
+/// no content-based deduplication.
 pub(crate) fn check_queue_type(is_fifo: bool, content: &Content) -> Result<(), EntryError> {
     let Content { message_group_id, deduplication_id, delay, .. } = content;
     match (is_fifo, message_group_id, deduplication_id) {

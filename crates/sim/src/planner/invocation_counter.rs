@@ -40,7 +40,8 @@ impl HeldMessages {
         lock(&self.0).insert(message_id.to_owned());
     }
 
-    /// Records those that were handed off as held, or re-sent after that. The simulated bodies begin with the `message_id`.
+    /// Records those that were handed off as held, or re-sent after that. The simulated bodies begin with the
+    /// `message_id`.
     fn note_all(&self, records: &[ReceivedMessage]) {
         let held = records.iter().filter(|record| was_held(record));
         held.filter_map(|record| record.body.split('"').nth(5)).for_each(|id| self.note(id));

@@ -13,7 +13,8 @@ use serde_json::json;
 use super::times::Times;
 use crate::batching::Batching;
 
-/// A scenario. By default 10,000 messages in ten minutes, during which the target is down, and 10 concurrent invocations.
+/// A scenario. By default 10,000 messages in ten minutes, during which the target is down, and 10 concurrent
+/// invocations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scenario {
     #[serde(serialize_with = "name")]

@@ -73,8 +73,8 @@ impl HoldPlan {
 }
 
 impl Survival {
-    /// The chance for an outage of this length, by the policy alone: it ignores the target's capacity, and delays that the
-    /// target requests.
+    /// The chance for an outage of this length, by the policy alone: it ignores the target's capacity, and delays that
+    /// the target requests.
     pub fn of(schedule: &Schedule, hold: Option<&HoldPlan>, outage_seconds: u64) -> Self {
         let last = &schedule.last;
         // With R seconds left of the outage, the chance is that of a last attempt at R or later; an attempt in its last
