@@ -15,7 +15,7 @@ use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
 use crate::message::schema::Rewritten;
 use crate::message::{Attributes, Content, Receipt, ReceivedMessage, Timestamp};
 
-/// A received message without redeliver's attributes and trace-header field, and what those say.
+/// A received message without redeliver's attributes and trace-header field, and the parsed contents of those.
 ///
 /// A `Failure` is trusted on an inner queue, where only the functions send, unless the message came by redrive: such a
 /// message still has its producer's attributes, which may include a forged `Failure`. On the source queue no `Failure`
@@ -56,7 +56,7 @@ impl Arrival {
         self.document.as_ref()
     }
 
-    /// The delivery of this record, as one that failed at `failed_at`.
+    /// The delivery of this record, for a failure at `failed_at`.
     #[must_use]
     pub fn delivery(&self, failed_at: Timestamp) -> Delivery {
         Delivery::of(&self.record, self.came_back, self.origin, failed_at)
@@ -216,7 +216,7 @@ pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Op
 }
 
 /// True if the message carries a document of redeliver's functions: a `Failure`, a `DeadLetter`, or one in its trace
-/// header. Attributes of these names that anybody else wrote do not count.
+/// header. Attributes of these names with other contents do not count.
 #[must_use]
 pub fn has_document(record: &ReceivedMessage) -> bool {
     let failure = record.attributes.get(FAILURE).and_then(RawFailure::attribute);

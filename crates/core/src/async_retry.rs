@@ -1,8 +1,8 @@
 //! Failed asynchronous Lambda invocations: Lambda's record of the failure, the decision on a retry, and the envelope
-//! that tells the function about it.
+//! that carries the attempt count to the function.
 //!
-//! No state is stored: the envelope carries the attempt count and the time of the first failure from one failure to the
-//! next. The due time follows from the record alone, so every copy and every receive computes the same one.
+//! No state is stored: the envelope also carries the time of the first failure from one failure to the next. The due
+//! time follows from the record alone, so every copy and every receive computes the same one.
 
 mod envelope;
 mod record;
@@ -23,8 +23,8 @@ pub use record::{FailedInvocation, NotADestinationRecord};
 /// Defaults for members that the policy omits: full jitter from 1 s, doubling up to 12 h, for a day.
 pub const DEFAULT_POLICY: &str = r#"{"circuit_breaker":false,"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"max_delay_seconds":43200,"jitter":"full"}}"#;
 
-/// Tolerated difference between clocks, as in AWS requests ("RequestTimeTooSkewed"). A record from further in the
-/// future would wait until then.
+/// Tolerated difference between clocks, as in AWS requests ("RequestTimeTooSkewed"). A record that failed later than
+/// that would wait until then.
 const CLOCK_SKEW_MAX: TimeDelta = TimeDelta::minutes(5);
 
 /// The decision on a failed invocation.
@@ -35,6 +35,7 @@ pub enum Decision {
     /// Its backoff is not over. Send the record to its queue again, delayed for the rest, rounded up, or for as long as
     /// one `DelaySeconds` allows.
     Hop(DelaySeconds),
+    /// No retry follows: the record goes to the final DLQ.
     GiveUp(GiveUp),
 }
 
@@ -49,10 +50,11 @@ pub struct Invocation {
     pub waited: RetryDelay,
 }
 
-/// Decides on a failed invocation. Pure: the same record, settings and time give the same answer.
+/// Decides on a failed invocation. Pure: the same record, settings and time lead to the same decision.
 ///
-/// A record that `came_back` from the final DLQ starts afresh and is invoked at once: an operator wants it tried again
-/// now.
+/// Given up, in this order: a function outside `FUNCTION_ARNS`, a failure more than five minutes in the future, a
+/// permanent error, and a record at the limit of its attempts or its age. A record that `came_back` from the final DLQ
+/// starts again at attempt 1 and is invoked at once, since an operator asked for that.
 #[must_use]
 pub fn decide(
     policy: &Policy,

@@ -1,5 +1,5 @@
-//! Blocked groups of an ordered queue. A message that is given up stays hidden on the source queue, and a notice with its
-//! verdict and its receipt handle tells people so: with the handle it can be called again at once, or taken out.
+//! Blocked groups of an ordered queue. A message that is given up stays hidden on the source queue, and a notice with
+//! its verdict and its receipt handle informs people: with the handle it can be called again at once, or removed.
 
 use serde::Deserialize;
 
@@ -13,8 +13,8 @@ use crate::message::attempt_logs::AttemptLogs;
 use crate::message::metadata::{parse_rfc3339, rfc3339};
 use crate::message::{Attribute, OutgoingMessage, ReceiveTimes, ReceivedMessage, Timestamp};
 
-/// The time for which a blocked message is hidden: the longest that SQS allows ("ChangeMessageVisibility", Amazon SQS API
-/// Reference), or until the end of its retention. `None` at that end: it is given up, and its group goes on.
+/// The time for which a blocked message is hidden: the longest that SQS allows ("ChangeMessageVisibility", Amazon SQS
+/// API Reference), or until the end of its retention. `None` at that end: it is given up, and its group continues.
 #[must_use]
 pub fn hidden_for(queue_times: QueueTimes, times: ReceiveTimes, now: Timestamp) -> Option<VisibilitySeconds> {
     let left = until(now, queue_times.retained_until(times.sent_at)).as_secs();
@@ -22,7 +22,7 @@ pub fn hidden_for(queue_times: QueueTimes, times: ReceiveTimes, now: Timestamp) 
     (hidden > VisibilitySeconds::ZERO).then_some(hidden)
 }
 
-/// The notice of a message with this verdict.
+/// The notice of a message with this verdict, delayed by 60 s.
 ///
 /// # Errors
 /// The verdict, if SQS would refuse the notice, since the message has no room for the handle.

@@ -36,9 +36,11 @@ pub enum Decision {
     /// The retry is due later than `DelaySeconds` can express: send it to the intermediate DLQ again, with this due
     /// time.
     Hop(Timestamp),
+    /// No retry follows: the message goes to the final DLQ.
     GiveUp(GiveUp),
 }
 
+/// A re-send to the source queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resend {
     /// The message with its new metadata.
@@ -49,12 +51,16 @@ pub struct Resend {
     pub waited: RetryDelay,
     /// `metadata.retry_attempt` of the re-sent message.
     pub retry_attempt: u32,
+    /// The budget of which it uses one unit, or some seconds.
     pub spends: Budget,
     /// When the message was first sent.
     pub first_sent: Timestamp,
 }
 
-/// Decides on a failed message. Pure: the same message, failure, policy and time give the same answer.
+/// Decides on a failed message. Pure: the same message, failure, policy and time lead to the same decision.
+///
+/// Given up, in this order: a permanent error, a budget that is used up (attempts, holds or redrives), a retry after
+/// the message's age limit, and a message larger than 1 MiB even without its retry history.
 #[must_use]
 pub fn decide(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Decision {
     let decided = next_retry(policy, failed, now).and_then(|retry| {
@@ -66,8 +72,8 @@ pub fn decide(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Decisi
     decided.unwrap_or_else(Decision::GiveUp)
 }
 
-/// The immediate retries for this error, if it is a blip: transient by the policy's lists, and without a delay asked
-/// for by the target.
+/// The policy's immediate retries, if it has some and the error is a blip: transient by the policy's lists, and without
+/// a `Retry-After`.
 #[must_use]
 pub fn immediate_retries(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
     let immediate = policy.immediate?;
@@ -225,9 +231,10 @@ fn held_seconds(FailedMessage { accepted, hand_off, .. }: &FailedMessage) -> u32
     accepted.metadata().holds.seconds(hand_off.delivery.origin)
 }
 
-/// A `non_retryable` match is permanent; else a `retryable` match is transient, whatever the target said; else, if
-/// `retryable` is set, permanent; else the target's own answer counts. Messages without an answer are not classified by
-/// the lists: snoozes, messages that were not started or were held, and those that SQS moved because nobody answered.
+/// Classifies an error: a `non_retryable` match is permanent; else a `retryable` match is transient, whatever the
+/// target answered; else, if `retryable` is set, permanent; else the target's own answer counts. Messages without an
+/// answer are not classified by the lists: snoozes, messages that were not started or were held, and those that SQS
+/// moved without an answer.
 pub(crate) fn classify(policy: &Policy, error_type: &str, kind: Kind) -> Kind {
     // These are not errors, so a list of errors does not apply to them.
     if matches!(kind, Kind::Snooze | Kind::NotStarted | Kind::Held) {
@@ -276,7 +283,7 @@ fn fit(accepted: &Accepted, mut retry: Retry, delay: DelaySeconds) -> Result<Res
             return Err(GiveUp {
                 reason: DeadLetterReason::MessageTooLarge,
                 explanation: format!(
-                    "With its retry metadata the message has {bytes} bytes; SQS takes at most {MESSAGE_BYTES_MAX}"
+                    "With its retry metadata the message has {bytes} bytes; the SQS limit is {MESSAGE_BYTES_MAX}"
                 ),
             });
         }

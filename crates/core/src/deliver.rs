@@ -23,8 +23,8 @@ const CONCURRENT_BATCHES: usize = 8;
 /// Limit on the sends of one message that are not known to be refused: each after the first may create a copy.
 pub const SENDS_PERHAPS_DONE_MAX: u32 = 2;
 
-/// Delay of a notice, and the time in which its message is hidden. Nobody must act on it before: that would hide the message
-/// again, without a notice.
+/// Delay of a notice, and the time in which its message is hidden. No one must act on it earlier: the message would be
+/// hidden again, without a notice.
 pub(crate) const NOTICE_DELAY: Duration = Duration::from_secs(60);
 
 /// Sends all messages before `deadline`. One outcome per message, in order: the SQS message id of each confirmed one.
@@ -179,8 +179,8 @@ pub struct Outbox<'a, C, O> {
 }
 
 impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
-    /// For an invocation that ends at `deadline`. Half a second of it, or half of what remains if that is less, is
-    /// reserved for the answer.
+    /// The sends of an invocation that ends at `deadline`. The last 500 ms, or half of what remains if that is less,
+    /// are reserved for its answer.
     #[must_use]
     pub fn new(clock: &'a C, observer: &'a O, deadline: Timestamp) -> Self {
         Self { clock, observer, answer_by: keep_free(ANSWER_RESERVE, clock.now(), deadline) }
@@ -282,6 +282,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         before_it_is_visible.hide(source_queue, sent.into_iter().map(hiding).collect()).await;
     }
 
+    /// The time by the outbox's clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()

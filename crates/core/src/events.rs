@@ -129,8 +129,7 @@ pub enum Event {
         /// The longest time that one of them has been held in all, before this hold.
         longest_hold_seconds: u32,
     },
-    /// Messages were held because the target takes no more calls now. They spend no attempt, and have no events of
-    /// their own.
+    /// Messages were held because the target is busy. They spend no attempt, and have no events of their own.
     RateLimited {
         /// Number in the batch.
         messages: u32,
@@ -194,7 +193,7 @@ pub enum Event {
         /// `ApproximateReceiveCount`.
         receive_count: u32,
     },
-    /// A message was received from the intermediate DLQ again: before, it could be neither sent again nor given up.
+    /// A message was received from the intermediate DLQ again: earlier it could be neither re-sent nor given up.
     ReceivedAgain {
         /// SQS's id of the record.
         sqs_message_id: String,
@@ -249,15 +248,15 @@ pub enum Event {
         /// The service's error code, or ours if it did not answer.
         code: String,
     },
-    /// The target asked to be called again at a time that cannot be read, so the policy alone decides.
+    /// The target's `Retry-After` cannot be read, so the policy alone decides.
     RetryAfterUnreadable {
         /// `metadata.message_id`.
         message_id: String,
         /// Our name of the error.
         error_type: String,
     },
-    /// A user's own function answered with what looks like a report of failures and is a success, as for Lambda. Once an
-    /// environment and shape.
+    /// A user's own function answered with something like a report of failures that counts as a success, as for Lambda.
+    /// Once per environment and shape.
     AnswerTakenAsSuccess {
         /// A name of ours: a member, or the type of JSON value that names a message.
         shape: &'static str,

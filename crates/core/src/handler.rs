@@ -50,7 +50,7 @@ pub struct Invocation<'a> {
     pub message: &'a Message<'a>,
     /// The received record: SQS's ids, times and counts.
     pub record: &'a ReceivedMessage,
-    /// The handler must answer by then, with what it knows. Soon afterwards it is cut off, and its answer is lost.
+    /// The handler must answer by then. Soon afterwards it is cut off, and its answer is lost.
     pub end: Timestamp,
     /// The span of this call, if spans are written; see [`Self::trace_context`].
     pub trace: Option<&'a TraceContext>,
@@ -67,7 +67,7 @@ impl Invocation<'_> {
     }
 }
 
-/// The location of the lines of a call: the message-processor's own, until the handler knows better.
+/// The location of the log lines of a call: the message-processor's own, until the handler sets another one.
 #[derive(Clone, Debug, Default)]
 pub struct CallLogs(Arc<Mutex<LogLocation>>);
 
@@ -123,7 +123,7 @@ pub struct Message<'a> {
     pub retry_attempt: u32,
     /// Number of times it was sent back from the final DLQ.
     pub redrive_generation: u32,
-    /// Seconds for which redeliver has held it, because its target took no calls.
+    /// Seconds for which redeliver has held it because its target was down or busy.
     pub held_seconds: u32,
     /// The producer's message attributes.
     pub attributes: &'a Attributes,
@@ -142,7 +142,8 @@ impl Message<'_> {
     /// Deserialises `data`, or the body of a plain message.
     ///
     /// # Errors
-    /// A permanent `InvalidData` error that a handler can return as it is; it names the place, not the value.
+    /// A permanent `InvalidData` error that a handler can return as it is: the data does not have the type `T`, or the
+    /// message has no `data`. It names the place, never the value.
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         let invalid = |what: &str| HandlerError::permanent("InvalidData", what);
         let (place, text) = match self.form {
@@ -152,33 +153,32 @@ impl Message<'_> {
         let text = text.ok_or_else(|| invalid("the message has no /data"))?;
         serde_json::from_str(text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            invalid(&format!("{place} is not what the handler reads, at its line {line} column {column}"))
+            invalid(&format!("{place} does not have the handler's type: line {line} column {column}"))
         })
     }
 }
 
-/// The reason why a handler did not process a message, and how to proceed.
+/// The reason why a handler did not process a message, and the next step for the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlerError {
     /// Matched by the policy's lists.
     pub error_type: ErrorType,
     /// For humans: recorded, truncated, in queue attributes and history; never logged.
     pub details: String,
-    /// The way on for the message.
+    /// The next step for the message.
     pub kind: FailureKind,
     /// The version of the user's function that answered, `NAME:VERSION`, if [`Handler::function`] does not know it.
     pub function: Option<String>,
 }
 
-/// The way on for a failed message.
+/// The next step for a failed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Retry by the policy's backoff.
     Transient,
     /// Retry, but not before this.
     TransientAfter(Duration),
-    /// The target is down, whatever the policy's `opens_on` says of the error. Retry, if a delay is given not before
-    /// it.
+    /// The target is down, whatever the policy's `opens_on`. Retry, but not before the delay, if one is given.
     Unavailable(Option<Duration>),
     /// Do not retry.
     Permanent,
@@ -259,7 +259,8 @@ impl HandlerError {
         Self { kind: FailureKind::Permanent, ..Self::transient(error_type, details) }
     }
 
-    /// Come back later without spending an attempt, at most 100 times.
+    /// Retry after this delay without spending an attempt. From the 101st snooze of a message on, each one spends an
+    /// attempt.
     #[must_use]
     pub fn snooze(error_type: impl Into<ErrorType>, details: impl fmt::Display, after: Duration) -> Self {
         Self { kind: FailureKind::Snooze(after), ..Self::transient(error_type, details) }
@@ -268,12 +269,12 @@ impl HandlerError {
     /// Time ran out before the handler got the message.
     #[must_use]
     pub fn not_started() -> Self {
-        let details = "the time was up before the call could begin";
+        let details = "time ran out before the call began";
         Self { kind: FailureKind::NotStarted, ..Self::transient("NotStarted", details) }
     }
 
-    /// Adds a delay, like `Retry-After`: a floor for the policy's delay. The message is retried even if the error was
-    /// permanent.
+    /// Adds a delay, like `Retry-After`: a floor for the policy's delay, cut to 900 s, or to 12 hours with
+    /// `long_delays`. The message is retried even if the error was permanent.
     #[must_use]
     pub fn retry_after(self, delay: Duration) -> Self {
         let kind = match self.kind {

@@ -1,7 +1,7 @@
-//! Notices: each environment sends at most one an hour for each cause of dead letters.
+//! Notices: each environment sends at most one per hour and cause of dead letters.
 //!
-//! Environments share nothing, so a cause that several of them see has a notice from each. The receiver folds
-//! them by [`Notice::fingerprint`].
+//! Environments share nothing, so a cause in several of them has a notice from each. The receiver groups them by
+//! [`Notice::fingerprint`].
 
 mod notice;
 
@@ -23,7 +23,7 @@ pub use notice::{Notice, SUBJECT_CHARACTERS_MAX, own_name};
 
 /// Publishes notices to a topic or an event bus.
 pub trait Notifier: Send + Sync {
-    /// `Ok` once the service has taken it.
+    /// Publishes one notice; `Ok` once the service has accepted it.
     fn publish(&self, notice: &Notice) -> impl Future<Output = Result<(), EntryError>> + Send;
 }
 
@@ -39,14 +39,14 @@ impl Notifier for NoNotifier {
 
 /// Time between two notices of a cause.
 const INTERVAL: TimeDelta = TimeDelta::hours(1);
-/// Time without notices after one was refused. A topic that hangs then takes [`NOTICES_MAX`] a minute from an environment,
-/// and not from each of its batches.
+/// Time without notices after one was refused. A topic that hangs costs an environment [`NOTICES_MAX`] per minute, and
+/// not per batch.
 const PAUSE: TimeDelta = TimeDelta::minutes(1);
 /// Causes that an environment remembers, a few megabytes. For another one it forgets one without a waiting notice.
 const CAUSES_MAX: usize = 10_000;
 /// The code of a death that has no notice, since a notice of each remembered cause waits.
 const TOO_MANY_CAUSES: &str = "TooManyCauses";
-/// Time that notices may take in an invocation whose records are done: they must not hold up its answer for long.
+/// Time that notices may take in an invocation whose records are done, so that its answer is not delayed for long.
 pub const NOTICES_MAX: TimeDelta = TimeDelta::seconds(5);
 /// Time that a notice needs at least: one that is cut off counts as refused, and may come twice.
 const NOTICE_MIN: TimeDelta = TimeDelta::seconds(1);
@@ -68,7 +68,7 @@ pub struct About {
     pub source: String,
 }
 
-/// A death in the final DLQ, with what a notice says about it.
+/// A death in the final DLQ, with the details for its notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeathNotice {
     pub death: Death,
@@ -103,9 +103,9 @@ impl<N: Notifier> Notices<N> {
 
     /// Sends the notices that these deaths make due, until `end`, and those that were refused before.
     ///
-    /// Never fails: what there is no time for waits for the next batch. After a refusal, the observer gets an event, and
-    /// all that are due wait for the first batch after a pause of one minute. A refusal without an answer may have been
-    /// carried out, so that a notice can come twice.
+    /// Never fails: notices that lack time are sent with the next batch. After a refusal, the observer gets an event,
+    /// and all due notices wait for the first batch after a pause of one minute. A publish without an answer may have
+    /// succeeded, so a notice can be sent twice.
     pub async fn notify<C: Clock, O: Observer>(
         &self,
         deaths: &[DeathNotice],
@@ -194,7 +194,7 @@ impl Memory {
         fingerprint.and_then(|fingerprint| self.causes.remove(&fingerprint)).is_some()
     }
 
-    /// The notices that are returned are taken for sent.
+    /// Takes the due notices, and counts them as sent.
     fn take_due(&mut self, now: Timestamp) -> Vec<Notice> {
         if self.paused_until.is_some_and(|paused_until| now < paused_until) {
             return Vec::new();

@@ -18,12 +18,13 @@ use crate::trace::Tracer;
 
 /// The clock: the only source of time.
 pub trait Clock: Send + Sync {
+    /// The current time, in UTC.
     fn now(&self) -> Timestamp;
     /// Completes when `duration` has passed.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// The receiver of domain events: logs and metrics, or a counter.
+/// The receiver of domain events, which writes logs and metrics or counts them.
 pub trait Observer: Send + Sync {
     /// Must not fail and must not block.
     fn observe(&self, event: &Event);
@@ -76,6 +77,7 @@ pub trait VisibilityControl: Send + Sync {
     ) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
 }
 
+/// A request to receive messages ("ReceiveMessage", Amazon SQS API Reference).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receive {
     /// 1..=10.
@@ -88,7 +90,7 @@ pub struct Receive {
 
 /// The counts of a queue.
 pub trait QueueDepth: Send + Sync {
-    /// The counts that SQS calls approximate: they may be a minute old.
+    /// The approximate counts of SQS, which may be a minute old.
     fn depth(&self) -> impl Future<Output = Result<Depth, EntryError>> + Send;
 }
 
@@ -100,12 +102,14 @@ pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
         &self,
         request: Receive,
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
-    /// Takes the unreadable messages of all receives so far. Separate from the answer, since only a poller of a
-    /// function needs them: it reports them, as the function itself does behind an event source mapping.
+    /// Takes the unreadable messages of all receives so far. Separate from the answer, since only a poller needs them:
+    /// it reports them, as the function itself does behind an event source mapping.
     fn take_unreadable(&self) -> Vec<Unreadable>;
     /// Deletes receives by receipt handle, at most 10 (one request). One outcome per entry, in order.
     fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
+    /// The queue's ARN.
     fn arn(&self) -> &str;
+    /// The queue's URL.
     fn url(&self) -> &str;
 }
 
@@ -144,7 +148,7 @@ impl Depth {
 
 /// A bucket of objects, as far as the archive writes it.
 pub trait ObjectStore: Send + Sync {
-    /// Writes an object. `Ok(false)` if there is one with this key already.
+    /// Writes an object; `Ok(false)`, and no write, if there is one with this key already.
     fn create(&self, key: &str, content: Vec<u8>) -> impl Future<Output = Result<bool, EntryError>> + Send;
 }
 
@@ -196,14 +200,14 @@ pub trait AsyncInvoker: Send + Sync {
     ) -> impl Future<Output = Result<(), NotInvoked>> + Send;
 }
 
-/// The reason why an event is not known to be queued.
+/// The reason why Lambda did not confirm that an event is queued.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotInvoked {
     /// Larger than Lambda accepts.
     #[error("too large")]
     TooLarge,
     /// Not JSON, according to Lambda.
-    #[error("not understood")]
+    #[error("not valid JSON")]
     Invalid,
     /// A throttle, a fault, a missing permission or function, or no answer (it may be queued then): may succeed later.
     #[error("not now ({code})")]
@@ -249,6 +253,7 @@ pub struct QueueSettings {
     pub tags: BTreeMap<String, String>,
 }
 
+/// The redrive policy of a queue to create ("SetQueueAttributes", Amazon SQS API Reference).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redrive {
     /// `deadLetterTargetArn`.

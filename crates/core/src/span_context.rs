@@ -11,7 +11,7 @@ pub struct SpanContext {
     pub trace_id: u128,
     /// Not 0.
     pub span_id: u64,
-    /// False for a trace that nobody records.
+    /// False for a trace that is not recorded.
     pub is_sampled: bool,
 }
 
@@ -57,7 +57,7 @@ impl SpanContext {
         format!("{:032x}", self.trace_id)
     }
 
-    /// The trace's id as X-Ray writes it.
+    /// The trace's id as X-Ray writes it: `1-5759e988-bd862e3fe1be46a994272793`.
     #[must_use]
     pub fn xray_trace_id(&self) -> String {
         format!("1-{:08x}-{:024x}", self.trace_id >> 96, self.trace_id & ((1 << 96) - 1))

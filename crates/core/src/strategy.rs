@@ -42,8 +42,10 @@ pub enum Strategy {
 }
 
 impl Strategy {
+    /// All strategies, the default (`delayed-resend`) first.
     pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
+    /// Its queues, its default policy, and the policies that it refuses.
     #[must_use]
     pub const fn definition(self) -> &'static Definition {
         match self {
@@ -54,13 +56,13 @@ impl Strategy {
         }
     }
 
-    /// The name in settings and on the command line.
+    /// The name in settings and on the command line: `delayed-resend`, `direct-resend`, `visibility` or `ordered`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.definition().name
     }
 
-    /// The strategy of this name.
+    /// The strategy of this name; `None` for any other text.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|strategy| strategy.name() == name)

@@ -29,8 +29,8 @@ pub struct TraceContext {
     state: String,
     /// `Lineage` of the X-Ray header, by which Lambda finds endless loops.
     lineage: Option<String>,
-    /// True for an X-Ray header without `Sampled=1`: X-Ray records nothing, as in each function whose tracing is off, and
-    /// nobody has decided for OpenTelemetry.
+    /// True for an X-Ray header without `Sampled=1`: X-Ray records nothing, as in each function whose tracing is off,
+    /// and OpenTelemetry's sampling is still undecided.
     is_undecided: bool,
 }
 

@@ -13,10 +13,10 @@ const VIOLATIONS_MAX: usize = 100;
 /// The most bytes of violations, since a pointer can be as long as a message. The violation that exceeds it is the
 /// last.
 const VIOLATION_BYTES_MAX: usize = 65_536;
-/// The text for a value whose first violation is that of many parts, as by an `anyOf`.
-const TOO_MANY: &str = "violates the schema in too many places to list them";
+/// The violation of a value whose branches (of an `anyOf`) use up the budget before the first one is complete.
+const TOO_MANY: &str = "violates the schema in too many places to list";
 
-/// The first hundred violations of a schema by `instance`, whose own pointer is `at`.
+/// The first hundred violations of a schema by `instance`; each pointer begins with `at`.
 pub(super) fn violations(validator: &Validator<Document>, instance: &Value, at: &str) -> Vec<Violation> {
     if validator.is_valid(Reading::new(instance, None)) {
         return Vec::new();

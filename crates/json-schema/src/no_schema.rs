@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use crate::{SchemaError, Violation};
 
-/// Has no values.
+/// A schema that cannot be created, since the program has no validator.
 #[derive(Clone, Debug)]
 pub enum Schema {}
 
 impl Schema {
-    /// Compiles nothing.
+    /// Refuses every schema.
     ///
     /// # Errors
     /// Always [`SchemaError::NoValidator`].
@@ -17,6 +17,7 @@ impl Schema {
         Err(SchemaError::NoValidator)
     }
 
+    /// Never called, since the type has no values.
     #[must_use]
     pub fn violations(&self, _: &Value, _: &str) -> Vec<Violation> {
         match *self {}

@@ -1,8 +1,8 @@
 //! A view of a document whose numbers have any number of digits, and which ends when enough violations are made.
 //!
-//! The validator makes all violations before it returns one, and those of each branch of an `anyOf` as well: of a
-//! hostile message half a million, or twice as many at each level. When their budget is spent, the view reads as null,
-//! so that the validator comes to its end, and what it makes after that is marked by [`UNREAD`].
+//! The validator makes all violations before it returns the first, also those of each branch of an `anyOf`: half a
+//! million for a hostile message, or twice as many at each level. When their budget is spent, the view reads as null,
+//! so that the validator ends soon, and all later violations are marked by [`UNREAD`].
 
 mod containers;
 

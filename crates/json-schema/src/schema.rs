@@ -12,12 +12,13 @@ use crate::{SchemaError, Violation, check, numeric};
 
 /// The limit on a compiled pattern: the default of `regex::RegexBuilder::size_limit`.
 const PATTERN_MIB_MAX: usize = 10;
-/// The bytes of a value or a place that an error quotes.
+/// The longest value or pointer that an error quotes in full, in bytes.
 const QUOTED_BYTES_MAX: usize = 200;
 
 /// Options to compile a schema.
 pub(crate) type Options<'a> = ValidationOptions<'a, Arc<dyn Retrieve>, Document>;
 
+/// A compiled JSON Schema.
 #[derive(Clone, Debug)]
 pub struct Schema(Validator<Document>);
 
@@ -55,7 +56,8 @@ impl Schema {
         validator.map(Self).map_err(|error| SchemaError::NotASchema(describe(&error)))
     }
 
-    /// The first hundred violations by `instance`, whose own pointer is `at`.
+    /// The violations by `instance`, at most 100 and about 64 KiB of text; each pointer begins with `at`. Empty if the
+    /// instance is valid.
     #[must_use]
     pub fn violations(&self, instance: &Value, at: &str) -> Vec<Violation> {
         check::violations(&self.0, instance, at)
@@ -97,12 +99,10 @@ fn why_not_a_regex(error: &ValidationError<'_>) -> Option<String> {
     }
     let is_of_regex =
         matches!(error.kind(), ValidationErrorKind::Format { format } if format.as_str() == "regex");
-    // The validator says only that it is none.
+    // The validator only reports that it is not a regular expression.
     let compiled = || RegexBuilder::new(pattern).size_limit(PATTERN_MIB_MAX << 20).build();
     (is_of_regex && matches!(compiled(), Err(regex::Error::CompiledTooBig(_)))).then(|| {
-        format!(
-            "it takes more than {PATTERN_MIB_MAX} MiB when it is compiled; write long counts as maxLength"
-        )
+        format!("it needs more than {PATTERN_MIB_MAX} MiB when compiled; write long counts as maxLength")
     })
 }
 

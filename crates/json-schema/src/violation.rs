@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+/// A violated rule and its place. Displayed as `/data/cents is not of type "integer"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// JSON Pointer (RFC 6901) of the violating value; empty for the whole document.
@@ -25,13 +26,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All violations in one line.
+/// All violations in one line, separated by `; `.
 #[must_use]
 pub fn list(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The JSON Pointer of a member of the object at `parent`.
+/// The JSON Pointer (RFC 6901) of a member of the object at `parent`, with `~` and `/` in its name escaped.
 #[must_use]
 pub fn pointer_to(parent: &str, name: &str) -> String {
     format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"))

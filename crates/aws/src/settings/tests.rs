@@ -242,8 +242,8 @@ fn each_strategy_has_settings_of_its_own() {
     assert!(
         error.ends_with(
             "\n- RETRY_POLICY has /max_attempts, which is 981: use at most 980 with the strategy visibility, since each \
-             retry is a receive, ten are to spare on the source queue and ten on the annotation queue, and SQS counts \
-             to 1000; has /max_redrives, which only the strategies delayed-resend and direct-resend support: remove it"
+             retry is a receive, the source queue and the annotation queue need ten spare ones each, and the SQS limit \
+             is 1000; has /max_redrives, which only the strategies delayed-resend and direct-resend support: remove it"
         ),
         "{error}"
     );

@@ -21,6 +21,7 @@ pub struct FailedInvocation<'a> {
     pub request_id: Uuid,
     /// `requestContext.functionArn`: the version or alias that failed. Not yet checked against the allowed functions.
     pub function_arn: String,
+    /// `timestamp`: when the invocation failed.
     pub failed_at: Timestamp,
     /// Retries made before it, from the envelope; 0 if the payload has none.
     pub retries_made: u32,
@@ -32,7 +33,7 @@ pub struct FailedInvocation<'a> {
     pub error: HandlerError,
 }
 
-/// The reason why a body is not a record of a failed invocation. Never holds a value.
+/// The reason why a body is not a record of a failed invocation. Names members, never their values.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotADestinationRecord {
     #[error("not a destination record: {0}")]
@@ -43,7 +44,9 @@ pub enum NotADestinationRecord {
     /// A member is not as Lambda writes it.
     #[error("not a destination record: {0} is not {1}")]
     Wrong(String, &'static str),
-    #[error("the record is of a success: the function's on-success destination is not to be the retry queue")]
+    #[error(
+        "the record reports a success: remove the retry queue from the function's on-success destination"
+    )]
     Success,
 }
 
@@ -62,7 +65,7 @@ impl<'a> FailedInvocation<'a> {
         let (retry, payload) = read_payload(&body[record.value("requestPayload")?]);
         let failed_at = parse_rfc3339(&record.text("timestamp")?)
             .filter(|moment| moment.timestamp() >= 0)
-            .ok_or_else(|| record.wrong("timestamp", "a time by RFC 3339 since 1970"))?;
+            .ok_or_else(|| record.wrong("timestamp", "an RFC 3339 time since 1970"))?;
         let request_id = Uuid::parse_str(&context.text("requestId")?);
         let first_failed_at = retry.map_or(failed_at.timestamp(), |retry| retry.initial_timestamp);
         let function_arn = context.text("functionArn")?;
@@ -127,7 +130,7 @@ impl<'a> Object<'a> {
     }
 
     fn text(&self, name: &str) -> Result<String, NotADestinationRecord> {
-        serde_json::from_str(&self.body[self.value(name)?]).map_err(|_| self.wrong(name, "a text"))
+        serde_json::from_str(&self.body[self.value(name)?]).map_err(|_| self.wrong(name, "a string"))
     }
 
     fn wrong(&self, name: &str, rule: &'static str) -> NotADestinationRecord {

@@ -26,7 +26,7 @@ pub struct Key {
     pub attempt: u32,
 }
 
-/// The delay before retry `key.attempt` by the policy's backoff.
+/// The delay before retry `key.attempt` by the policy's backoff: a number of whole seconds within [`bounds`].
 #[must_use]
 pub fn delay(policy: &Policy, key: Key) -> RetryDelay {
     let (low, high) = bounds(policy, key.attempt).into_inner();
@@ -34,7 +34,8 @@ pub fn delay(policy: &Policy, key: Key) -> RetryDelay {
     RetryDelay::saturating(spread(key, low, high))
 }
 
-/// The shortest and the longest delay before retry `attempt`. Each whole second in between is equally likely.
+/// The shortest and the longest delay before retry `attempt`, 1 for the first. Each whole second in between is equally
+/// likely. The default policy has 0..=900 s before each retry; an exponential one doubles up to its cap.
 #[must_use]
 pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
     let (base, cap, jitter) = match &policy.backoff {
@@ -61,15 +62,15 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
     RetryDelay::saturating(low)..=RetryDelay::saturating(high)
 }
 
-/// A number in `low..=high`, by the key's word for the backoff.
+/// Draws a number in `low..=high` from the key's first word, which is that of the backoff.
 pub(crate) fn spread(key: Key, low: u64, high: u64) -> u64 {
     let [word, _] = words(key);
     within(word, low, high)
 }
 
-/// The delay that a target asked for, as a floor for the retry's. Never shorter than asked (except for `limit`, see
-/// [`Policy::delay_limit`]), and up to 10 % longer, so that one date shared by many messages does not bring them all
-/// back at once.
+/// The delay of a `Retry-After`, as a floor for the retry's own: never shorter than asked, and up to 10 % longer, so
+/// that a date shared by many messages does not bring them all back at once. At most `limit`: 900 s, or 12 hours with
+/// long delays ([`Policy::delay_limit`]).
 #[must_use]
 pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: Key) -> RetryDelay {
     let [_, word] = words(key);

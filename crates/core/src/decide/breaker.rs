@@ -11,8 +11,8 @@
 //!
 //! The breaker lives in the memory of one function environment. Each key (a tenant) has its own circuit, beside the
 //! circuit of the target as a whole: an outage of one key holds only that key's messages, and the target's circuit
-//! opens if several keys show an outage. A call meets either an outage or an answer. An error that is not an outage by
-//! the policy is an answer, too: the target is there.
+//! opens if several keys show an outage. Each call ends in either an outage or an answer. An error that is not an
+//! outage by the policy is an answer, too: the target is there.
 
 mod circuit;
 mod evidence;
@@ -38,7 +38,8 @@ pub use rate::LOWEST_RATE_SECONDS;
 use rate::Reserve;
 use shares::Shares;
 
-/// The breaker of one environment.
+/// The circuit breaker of one function environment. It opens after ten failed first calls in a row at a new target,
+/// after six at one that hardly ever fails, and after 26 at one that fails half of its calls.
 #[derive(Clone, Debug, Default)]
 pub struct Breaker {
     clock: MomentClock,
@@ -57,7 +58,7 @@ pub struct Breaker {
     changes: u32,
 }
 
-/// A message that asks for a call.
+/// The message for which a call is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// `metadata.message_id`: spreads the probes of many environments.
@@ -67,7 +68,7 @@ pub struct Caller {
     /// Failed calls of this message. Only a message that never failed is evidence of an outage: any other may be the
     /// cause itself.
     pub failures: u32,
-    /// The time for which it was held before: the age of its own trouble.
+    /// Seconds for which it was held before. Its next hold is about a third of that, at least 2 s and at most 750 s.
     pub held_seconds: u32,
     /// Calls, or receives on a queue where messages stay, before this one. A message that waited for hours in an outage
     /// should not wait for minutes after one chance failure.
@@ -83,10 +84,11 @@ impl Caller {
 /// Limits how long a message may wait for its turn within the invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Other calls of its batch are running, so the invocation goes on in any case.
+    /// Other calls of its batch are running, so the invocation continues in any case.
     OthersRun,
     /// The batch began less than [`PATIENCE`] ago.
     NewBatch,
+    /// No wait: the message is held instead.
     Over,
 }
 
@@ -98,12 +100,12 @@ impl Patience {
     }
 }
 
-/// A batch beyond the rate limit waits this long before it is held. Lambda gives the next batch to a free environment,
-/// so one that held everything at once would also receive everything, while others have places. The wait costs no more
+/// A batch beyond the rate limit waits this long before it is held. Lambda sends the next batch to a free environment,
+/// so one that held everything at once would also receive everything while others have places. The wait costs no more
 /// than the holds that it saves.
 pub const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The breaker's answer to a request for a call.
+/// The answer of [`Breaker::ask`].
 #[derive(Debug, PartialEq)]
 pub enum Permission {
     /// Make the call, and record its outcome.
@@ -127,7 +129,7 @@ pub struct Permit {
 /// Why a call is permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// The target is up, as far as is known.
+    /// The target is not known to be down.
     Up,
     /// A probe, to find out if the target is back.
     Probe(Scope),
@@ -150,7 +152,7 @@ enum CircuitsAnswer {
     CallRegardless,
     Probe(Scope),
     Wait,
-    /// Hold the message for as long as this circuit says.
+    /// Hold the message for the time that this circuit computes.
     Hold(Scope),
 }
 
@@ -175,8 +177,8 @@ impl Permit {
         matches!(self.reason, Reason::Probe(_))
     }
 
-    /// True if a message whose call failed with this outcome may be held, and spend no attempt. "Not now" is held whatever
-    /// the reason of the call.
+    /// True if a message whose call failed with this outcome may be held without spending an attempt. "Not now" is held
+    /// whatever the reason for the call.
     #[must_use]
     pub fn may_be_held(&self, met: CallOutcome) -> bool {
         met.is_not_now() || (met == CallOutcome::Fault && self.reason != Reason::Regardless)
@@ -186,12 +188,15 @@ impl Permit {
 /// A state change that a call has caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
+    /// Calls stop until the first probe.
     Opened {
         /// Outages in a row.
         outages: u32,
         probe_in: Duration,
     },
+    /// The target is still down.
     ProbeFailed {
+        /// Time until the next probe: three quarters of the outage's age, at most 90 s, or 600 s for one key.
         probe_in: Duration,
     },
     /// A slow start follows.
@@ -218,8 +223,8 @@ const HOLD_GROWTH: f32 = 3.0;
 /// The longest `Retry-After` that counts: `DelaySeconds` is at most 900.
 const RETRY_AFTER_SECONDS_MAX: f32 = 900.0;
 
-/// Two keys refused within this time, or with fewer answers than this in between, show that the target as a whole takes
-/// no more calls.
+/// Two keys refused within this time, or with fewer answers than this in between, show that the target as a whole is
+/// busy.
 const REFUSED_TOGETHER_SECONDS: f32 = 5.0;
 const REFUSED_TOGETHER_ANSWERS: u32 = 20;
 
@@ -232,7 +237,8 @@ struct Refused {
 }
 
 impl Breaker {
-    /// Decides if a message's target may be called now.
+    /// Decides if the target may be called now for this message. A permit must be recorded ([`Breaker::record`]) or
+    /// given back ([`Breaker::give_back`]).
     pub fn ask(&mut self, caller: Caller, patience: Patience, now: Timestamp) -> Permission {
         if self.clock.moment(now).is_last() {
             // Its time ends after a year: a new breaker costs a few calls.
@@ -371,9 +377,9 @@ impl Breaker {
         }
     }
 
-    /// Learns of an outage from a held message that was sent at `reported_at`. An environment without newer knowledge goes
-    /// on counting from there, and becomes half-open for this key if the first failures in a row are enough: otherwise it
-    /// would make calls that fail.
+    /// Applies the report of an outage by a held message that was sent at `reported_at`. An environment without a newer
+    /// answer continues to count from there, and opens this key's circuit, with a probe due at once, if the first
+    /// failures in a row are enough: otherwise it would make calls that fail. Ignored within 30 s of an answer.
     pub fn learn(&mut self, key: Option<Key>, outage: Outage, reported_at: Timestamp, now: Timestamp) {
         let now = self.clock.moment(now);
         if outage.first_failures == 0 || self.target.has_answered_recently(now) {
@@ -603,7 +609,7 @@ impl AnswersPerSecond {
         self.in_all = self.in_all.wrapping_add(1);
     }
 
-    /// The rate of answers, at least one a second.
+    /// The rate of answers, at least one per second.
     fn per_second(&mut self, now: Moment) -> f32 {
         self.turn(now);
         f32::from(self.last.max(self.current).max(1))

@@ -16,13 +16,14 @@ use crate::policy::Policy;
 /// The budget that a re-send spends. Each has a limit, so every retry loop ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// `metadata.retry_attempt`, up to `max_attempts`.
+    /// `metadata.retry_attempt`, up to `max_attempts` (default 5).
     Attempt,
     /// `metadata.snooze_count`, up to 100.
     Snooze,
-    /// `metadata.held_seconds`, up to `hold_seconds_max`.
+    /// `metadata.held_seconds`, up to `hold_seconds_max` (default 86,400: a day).
     Hold,
-    /// `metadata.redrive_count`, up to `max_redrives` since the last answer, and five times as many in all.
+    /// `metadata.redrive_count`, up to `max_redrives` (default 20) since the last answer, and five times as many in
+    /// all.
     Redrive,
 }
 
@@ -39,14 +40,15 @@ impl Budget {
     }
 }
 
-/// True if a message that was held for `held_seconds` may be held once more.
+/// True if a message that was held for `held_seconds` may be held once more: below `hold_seconds_max`, by default a
+/// day.
 #[must_use]
 pub fn may_be_held(policy: &Policy, held_seconds: u32) -> bool {
     Duration::from_secs(held_seconds.into()) < policy.with_breaker(|breaker| breaker.hold_max)
 }
 
 /// The time for which a message may still be held without a call once its holds, or its age, are at their limit: 900 s
-/// beyond the hold limit. After it the message is called, whatever its target said to others.
+/// beyond the hold limit. After it the message is called, whatever the state of its target.
 #[must_use]
 pub fn hold_grace(policy: &Policy, held_seconds: u32) -> Duration {
     let hold_max = policy.with_breaker(|breaker| breaker.hold_max);
@@ -65,7 +67,7 @@ pub(crate) fn check_holds(policy: &Policy, held_seconds: u32, was_called: bool) 
     Err(GiveUp {
         reason: DeadLetterReason::HoldTimeExceeded,
         explanation: format!(
-            "Held for {held_seconds} s: the target never took it (hold_seconds_max is {limit})"
+            "Held for {held_seconds} s without a successful call (hold_seconds_max is {limit})"
         ),
     })
 }
@@ -134,13 +136,13 @@ pub(super) fn check_redrives(policy: &Policy, before: &Metadata) -> Result<(), G
         let since = if since_answer < in_all { " since its last answer" } else { "" };
         (format!("{} times{since}", since_answer + 1), format!("max_redrives is {max}"))
     } else if in_all >= max_in_all {
-        let limit = format!("with max_redrives {max} it comes back {max_in_all} times at most");
+        let limit = format!("with max_redrives {max} the limit in all is {max_in_all}");
         (format!("{} times in all", in_all + 1), limit)
     } else {
         return Ok(());
     };
     Err(GiveUp {
         reason: DeadLetterReason::OrchestrationFailed,
-        explanation: format!("SQS moved it {times}, and each time nobody had answered for it: {limit}"),
+        explanation: format!("SQS moved it {times} because no call was answered: {limit}"),
     })
 }

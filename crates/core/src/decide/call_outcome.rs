@@ -14,14 +14,14 @@ use crate::truncate;
 /// The outcome of a call, as evidence of the target's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// The target is there, whatever it says about the message.
+    /// The target is there, whatever its answer about the message.
     Answer,
     /// The error may be the message's own fault: a crash, a timeout, a missing route. It spends an attempt, unless the
     /// first calls of many messages show an outage.
     Fault,
     /// Not now, whatever the message: the target cannot be reached, or it refuses the caller. It spends no attempt.
     Unavailable,
-    /// Not now: the target takes fewer calls, and may say for how long. It spends no attempt.
+    /// Not now: the rate of calls is too high for the target, which may send a `Retry-After`. It spends no attempt.
     Refusal(Option<Duration>),
     /// Not now, for this message alone: a status that is about the message came with a `Retry-After`. It spends no attempt,
     /// and for the target it is an answer.
@@ -45,8 +45,8 @@ impl CallOutcome {
 /// Refusals by the rate of the calls.
 const TOO_MANY: [&str; 2] = ["HttpStatus.429", "Lambda.Throttled"];
 
-/// Errors that every message would meet: no connection, a proxy without its target, and a caller, method or address that
-/// the target does not take. 52x and 530 are Cloudflare's for an origin that it cannot reach.
+/// Errors that every message would get: no connection, a proxy without its target, and a caller, method or address that
+/// the target refuses. 52x and 530 are Cloudflare's for an origin that it cannot reach.
 static NOT_NOW: LazyLock<Globs> = LazyLock::new(|| {
     Globs::built_in(&[
         "Http.Connect",
@@ -99,7 +99,7 @@ pub const fn is_permanent_status(status: u16) -> bool {
     status / 100 == 4 && !may_pass
 }
 
-/// Classifies a failed call. Only an error that the policy retries says anything about the target: any other error is the
+/// Classifies a failed call. Only an error that the policy retries is evidence about the target: any other error is the
 /// message's own fault.
 #[must_use]
 pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
@@ -129,7 +129,7 @@ pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
         Some(after) if name.starts_with("HttpStatus.") => CallOutcome::Later(after),
         None if is_unavailable => CallOutcome::Unavailable,
         None if is_fault => CallOutcome::Fault,
-        // A handler that names a delay says when to try again, and that it counts.
+        // A delay from a handler is the time of the next attempt, and spends one.
         _ => CallOutcome::Answer,
     }
 }

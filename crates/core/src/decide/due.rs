@@ -96,7 +96,7 @@ impl FlooredBackoff {
     }
 
     /// The due time, counted from `from`. If the target asks for more time than the message has left, the last call is
-    /// made just before the message expires: otherwise it would be given up without that call. If there is no time left
+    /// made 5 s before the message expires: otherwise it would be given up without that call. If there is no time left
     /// for the wait, that call has already been made.
     pub(super) fn due(&self, from: Timestamp, limit: Option<Timestamp>, now: Timestamp) -> DueTime {
         let due = DueTime::from_now(self.backoff.max(self.floor), from);

@@ -89,7 +89,7 @@ pub fn decide_on_queue(
 /// SQS would delete the message silently.
 pub(crate) fn not_retained(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
     let explanation = format!(
-        "The next retry at {} would come too near to the end of the queue's retention at {}",
+        "The next retry at {} is too close to the end of the queue's retention at {}",
         rfc3339(next),
         rfc3339(sent_at + queue_times.retention)
     );

@@ -17,6 +17,7 @@ pub struct Notice {
     pub deployment: String,
     /// The argument of the commands that show the dead letters.
     pub source: String,
+    /// The cause, as `redeliver audit --group` selects it.
     pub fingerprint: String,
     /// The reason's code, such as `RETRY_ATTEMPT_EXCEEDED`.
     pub error_type: String,
@@ -26,6 +27,7 @@ pub struct Notice {
     pub count: u64,
     /// Time of the first of these deaths.
     pub first_at: Timestamp,
+    /// Time of the last one.
     pub last_at: Timestamp,
 }
 

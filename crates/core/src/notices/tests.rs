@@ -82,7 +82,7 @@ impl Notifier for Topic {
     }
 }
 
-/// A clock that somebody sets.
+/// A clock that the test sets.
 struct Hands(Timestamp);
 
 impl Clock for Hands {

@@ -18,11 +18,11 @@ pub const DEFINITION: Definition = Definition {
 };
 
 fn immediate(policy: &Policy) -> Option<Violation> {
-    let rule = "but the outcome of an asynchronous invocation is unknown when it is made: remove it";
+    let rule = "but an asynchronous invocation has no outcome yet when it is made: remove it";
     policy.immediate.map(|_| Violation::new("/immediate", rule))
 }
 
 fn held(policy: &Policy) -> Option<Violation> {
-    let rule = "but Lambda has called the function before this one sees it: remove it";
+    let rule = "but Lambda calls the function before redeliver gets the record: remove it";
     policy.circuit_breaker.as_ref().map(|_| Violation::new("/circuit_breaker", rule))
 }

@@ -6,6 +6,7 @@ use super::queues::{NeededQueue, Role, SOURCE_RETENTION};
 use crate::message::schema::Violation;
 use crate::policy::{OnGiveUp, Policy, PolicyError};
 
+/// A strategy: its name, its queues, its default policy, and the policies that it refuses.
 #[derive(Debug)]
 pub struct Definition {
     /// The name in settings and on the command line.
@@ -14,10 +15,10 @@ pub struct Definition {
     pub summary: &'static str,
     /// Defaults for members that a policy omits, as JSON.
     pub default_policy: &'static str,
-    /// Each finds a policy member that the strategy does not support.
+    /// Each returns a policy member that the strategy does not support, if the policy has it.
     pub(super) refusals: &'static [fn(&Policy) -> Option<Violation>],
     pub(super) queues: fn(max_attempts: u32) -> Vec<NeededQueue>,
-    /// True if a failed message stays on the source queue: nothing is written into it, and nobody re-sends it.
+    /// True if a failed message stays on the source queue: it is neither changed nor re-sent.
     pub stays_on_queue: bool,
     /// True if the source queue is a FIFO queue.
     pub is_fifo: bool,
@@ -51,7 +52,7 @@ impl Definition {
         is_refused.then(|| Violation::new("/on_give_up", rule))
     }
 
-    /// The source queue's retention.
+    /// The retention of the source queue: 7 days, or 14 for an ordered or a retry queue.
     #[must_use]
     pub fn source_retention(&self) -> Duration {
         let source = self.queues(0).into_iter().find(|queue| queue.role == Role::Source);

@@ -1,4 +1,4 @@
-//! The ways on for messages that the message-processor cannot call or that failed, by its strategy.
+//! The next step of messages that failed or that the message-processor cannot call, by its strategy.
 
 use crate::accepted::{Accepted, FailedMessage};
 use crate::decide::{QueueTimes, may_be_held};
@@ -22,7 +22,7 @@ pub enum OnFailure<Q> {
     Ordered(Ordered<Q>),
 }
 
-/// The answers of a strategy about a message. The defaults are those of a strategy whose messages are sent again.
+/// The rules of a strategy about a message. The defaults are those of a strategy whose messages are sent again.
 pub(super) trait Rules {
     fn retries_made(&self, accepted: &Accepted) -> u32 {
         accepted.metadata().retry_attempt
@@ -178,12 +178,13 @@ impl<Q> OnFailure<Q> {
         self.rules().group(accepted)
     }
 
-    /// Drops what is remembered of a message that is processed or given up.
+    /// Removes the remembered attempts of a message that is processed or given up. No effect where the queue or the
+    /// message counts them.
     pub fn forget(&self, sqs_message_id: &str) {
         self.rules().forget(sqs_message_id);
     }
 
-    /// The largest batch that the counting of attempts allows.
+    /// The largest batch that the counting of attempts allows: 10, or 1 on an ordered queue where receives count.
     #[must_use]
     pub fn batch_size_max(&self) -> u8 {
         self.rules().batch_size_max()
@@ -195,7 +196,7 @@ impl<Q> OnFailure<Q> {
         self.rules().queue_times()
     }
 
-    /// True if a failed message stays on the source queue: nobody re-sends it.
+    /// True if a failed message stays on the source queue, hidden, and is not re-sent.
     #[must_use]
     pub const fn stays_on_queue(&self) -> bool {
         self.strategy().definition().stays_on_queue
@@ -207,6 +208,7 @@ impl<Q> OnFailure<Q> {
         self.strategy().definition().is_fifo
     }
 
+    /// The strategy, without its queues.
     #[must_use]
     pub const fn strategy(&self) -> Strategy {
         match self {

@@ -27,7 +27,7 @@ pub(super) trait StaysOnQueue: Rules {
     }
 }
 
-/// The ways on for the messages of a batch.
+/// The decisions on the messages of a batch: hidden for a while, or given up.
 #[derive(Debug)]
 pub(super) struct Decided {
     pub(super) hidings: Vec<Hiding>,

@@ -59,7 +59,7 @@ fn uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
     let most = FIFO_RECEIVES - NOT_RETRIES;
     let rule = format!(
         "which is {max_attempts}: use at most {most} with the strategy ordered, since each retry is a receive, \
-         {NOT_RETRIES} are to spare, and SQS counts to {FIFO_RECEIVES}"
+         {NOT_RETRIES} are reserved for crashes and holds, and the SQS limit is {FIFO_RECEIVES}"
     );
     (max_attempts > most.into()).then(|| Violation::new("/max_attempts", rule))
 }
@@ -172,7 +172,7 @@ impl<Q> Rules for Ordered<Q> {
         self.attempts.retries_made(accepted.record())
     }
 
-    /// The messages at the heads of their groups are all that a target that is down ever gets.
+    /// Always 0: during an outage only the first messages of their groups are called, so each of them is evidence.
     fn failures(&self, _: &Accepted) -> u32 {
         0
     }
@@ -232,7 +232,7 @@ fn decide_in_order(
         // It comes back as soon as the messages before it are done: SQS keeps it until then.
         Kind::NotStarted => Ok(VisibilitySeconds::ZERO),
         Kind::Held => {
-            // One that is not called is called before these limits.
+            // A message that was not called gets a call before these limits.
             if !error.was_not_called() {
                 check_holds(policy, seconds_between(attempts.since, now), true)?;
                 let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
@@ -243,8 +243,8 @@ fn decide_in_order(
             if left == 0 {
                 return Err(not_retained(queue_times, delivery.sent_at, now));
             }
-            // With little time left, it comes back before that ends, for its last call. Beyond its age only a
-            // `Retry-After` holds it: one receive is enough, when that is over.
+            // With little time left, it comes back before the end, for its last call. Beyond its age only a
+            // `Retry-After` holds it: one receive after that is enough.
             let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
             let age_left = age_limit.map(|limit| until(now, limit.at).as_secs()).filter(|left| *left > 0);
             let left = age_left.map_or(left, |age_left| left.min(age_left));

@@ -25,7 +25,7 @@ impl Role {
     /// In the order of the loop.
     pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
-    /// For humans.
+    /// The name for people: `intermediate DLQ`.
     #[must_use]
     pub const fn in_words(self) -> &'static str {
         match self {
@@ -65,6 +65,7 @@ pub struct NeededQueue {
     pub redrive: Option<Redrive>,
 }
 
+/// The redrive policy of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redrive {
     /// The queue that messages are moved to.
@@ -73,11 +74,11 @@ pub struct Redrive {
     pub receives: u16,
 }
 
-/// Retention of the source queue. The others have SQS's maximum.
+/// Retention of the source queue: 7 days. The other queues have SQS's maximum, 14 days.
 pub const SOURCE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(super) const RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// `maxReceiveCount` of a queue whose function does not count receives: an hour of broken deployment must neither end
+/// `maxReceiveCount` of a queue whose function does not count receives: an hour of a broken deployment must neither end
 /// all retries nor dead-letter everything.
 pub(super) const RECEIVES: u16 = 100;
 /// Spare receives for errors, beyond the attempts of a policy, and beyond the receives that a moved message brings

@@ -20,6 +20,7 @@ impl RetryLoop {
         Strategy::ALL.iter().copied().map(Self::MessageProcessor).chain([Self::AsyncRetry])
     }
 
+    /// Its queues, its default policy, and the policies that it refuses.
     #[must_use]
     pub const fn definition(self) -> &'static Definition {
         match self {

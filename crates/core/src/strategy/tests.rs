@@ -72,14 +72,14 @@ fn a_refusal_says_why_and_what_to_do() {
         refused(&visibility::DEFINITION, r#"{"max_attempts":981,"max_redrives":5}"#),
         format!(
             "has /max_attempts, which is 981: use at most 980 with the strategy visibility, since each retry is a \
-             receive, ten are to spare on the source queue and ten on the annotation queue, and SQS counts to \
+             receive, the source queue and the annotation queue need ten spare ones each, and the SQS limit is \
              1000; {redriven}"
         )
     );
     assert_eq!(
         refused(&ASYNC_RETRY, r#"{"immediate":{"max_attempts":1,"delay_ms":5},"max_redrives":5}"#),
         format!(
-            "has /immediate, but the outcome of an asynchronous invocation is unknown when it is made: remove \
+            "has /immediate, but an asynchronous invocation has no outcome yet when it is made: remove \
              it; {redriven}"
         )
     );

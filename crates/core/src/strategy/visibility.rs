@@ -19,7 +19,7 @@ use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 
 /// The error of a message whose receives are attempts, if the previous receive was not answered.
-const RECEIVED_AGAIN: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
+const RECEIVED_AGAIN: &str = "SQS delivered the message again: the function crashed, timed out, ran out of memory or was throttled, and the outcome of the call is unknown";
 
 pub(super) const DEFINITION: Definition = Definition {
     name: "visibility",
@@ -43,8 +43,8 @@ fn queues(max_attempts: u32) -> Vec<NeededQueue> {
 fn uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
     let most = RECEIVES_MAX - SPARE_RECEIVES;
     let rule = format!(
-        "which is {max_attempts}: use at most {most} with the strategy visibility, since each retry is a receive, ten \
-         are to spare on the source queue and ten on the annotation queue, and SQS counts to 1000"
+        "which is {max_attempts}: use at most {most} with the strategy visibility, since each retry is a receive, \
+         the source queue and the annotation queue need ten spare ones each, and the SQS limit is 1000"
     );
     (max_attempts > most.into()).then(|| Violation::new("/max_attempts", rule))
 }
@@ -120,8 +120,8 @@ impl<Q> Rules for Visibility<Q> {
     }
 }
 
-/// Checks that the target may be called for this receive. If the previous receive was the last one allowed and nobody
-/// answered for it, the message is given up: a crash must not lead to more calls than the policy allows.
+/// Checks that the target may be called for this receive. If the previous receive was the last one allowed and was not
+/// answered, the message is given up: a crash must not lead to more calls than the policy allows.
 ///
 /// # Errors
 /// The message is given up, with the reason.

@@ -110,7 +110,7 @@ pub struct Process<'a> {
 }
 
 impl<'a> Process<'a> {
-    /// Its span, without what came of it.
+    /// Its span, without the outcome.
     #[must_use]
     pub fn span(self, context: SpanContext) -> Span<'a> {
         let queue = queue_name(&self.record.queue_arn);

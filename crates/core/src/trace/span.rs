@@ -24,7 +24,7 @@ pub struct Span<'a> {
 }
 
 impl Span<'_> {
-    /// The span with texts of its own.
+    /// The span with owned copies of its texts.
     #[must_use]
     pub fn into_owned(self) -> Span<'static> {
         let Self { context, parent, links, name, kind, start, end, attributes, events, error } = self;

@@ -157,7 +157,7 @@ fn a_tracestate_that_cannot_be_a_header_is_dropped() {
     }
 }
 
-/// The link to an attempt that nobody recorded leads nowhere.
+/// The link to an attempt that was not recorded leads nowhere.
 #[test]
 fn the_attempts_of_a_message_that_stays_on_its_queue_are_linked_to_the_receive_before() {
     let producer = SpanContext::of_traceparent(PARENT).map(TraceContext::of_span);

@@ -65,7 +65,8 @@ impl Attempt {
 }
 
 impl Tracer {
-    /// `seed` must be random: ids of spans are derived from it.
+    /// A tracer without spans. `seed` must be random: the ids of spans are derived from it. It is called once, by the
+    /// first span. `continues` is the setting `TRACE_CONTINUE`.
     #[must_use]
     pub fn new(seed: fn() -> [u8; 32], continues: bool) -> Self {
         Self { continues, seed, state: Mutex::default() }
@@ -90,7 +91,7 @@ impl Tracer {
         SpanContext { span_id: span_id.max(1), ..parent }
     }
 
-    /// Notes a batch, for the line that is logged of it.
+    /// Begins a batch: the next line that is logged may be its own.
     pub fn batch_began(&self, batch: SpanContext) {
         let mut state = lock(&self.state);
         state.running.push(batch);
@@ -102,8 +103,8 @@ impl Tracer {
         lock(&self.state).running.retain(|running| *running != batch);
     }
 
-    /// The batch of the line that is logged now: `None` if several ran since the line before, whose counts it has
-    /// together, or if nobody records it.
+    /// The batch of the line that is logged now; `None` if several ran since the last line, which counts them together,
+    /// or if its trace is not sampled.
     #[must_use]
     pub fn batch_of_line(&self) -> Option<SpanContext> {
         let mut state = lock(&self.state);
@@ -160,7 +161,7 @@ impl Tracer {
         producer.map(|context| context.span).or(last).filter(|_| self.continues)
     }
 
-    /// Keeps a span that has ended, unless nobody records its trace.
+    /// Keeps a span that has ended, if its trace is sampled. Beyond [`SPANS_MAX`] it is dropped and counted.
     pub fn record(&self, span: Span<'_>) {
         if !span.context.is_sampled {
             return;
@@ -173,7 +174,7 @@ impl Tracer {
         }
     }
 
-    /// Takes the spans that have ended.
+    /// Takes the spans that have ended since the last call.
     #[must_use]
     pub fn take(&self) -> EndedSpans {
         let mut state = lock(&self.state);

@@ -48,7 +48,7 @@ fn a_message_whose_holds_are_spent_is_given_up() {
         (&verdict["verdict"], &verdict["type"]),
         (&json!("HOLD_TIME_EXCEEDED"), &json!("HttpStatus.503"))
     );
-    let explanation = "Held for 86400 s: the target never took it (hold_seconds_max is 86400)";
+    let explanation = "Held for 86400 s without a successful call (hold_seconds_max is 86400)";
     assert_eq!(verdict["explanation"], explanation);
 }
 

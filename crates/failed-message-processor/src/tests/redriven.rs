@@ -48,7 +48,7 @@ fn a_redriven_message_is_given_up_in_the_end_too_with_its_history() {
     assert_eq!(verdict["verdict"], "ORCHESTRATION_FAILED");
     assert_eq!(
         verdict["explanation"],
-        "SQS moved it 21 times, and each time nobody had answered for it: max_redrives is 20"
+        "SQS moved it 21 times because no call was answered: max_redrives is 20"
     );
     assert_eq!(verdict["type"], "Redrive");
     assert_eq!(verdict["source_message_id"], "sqs-1");

@@ -118,7 +118,7 @@ fn an_expired_message_says_what_would_have_come_too_late() {
 #[test]
 fn a_message_too_large_says_so() {
     let reason = "MESSAGE_TOO_LARGE";
-    let explanation = "With its retry metadata the message has 1048577 bytes; SQS takes at most 1048576";
+    let explanation = "With its retry metadata the message has 1048577 bytes; the SQS limit is 1048576";
     let failure = failure(reason, json!({ "explanation": explanation }));
     let details = format!("{explanation}; last error HttpStatus.503: HTTP 503");
     assert_record(reason, &failure, &details, &dead_letter(reason, json!({})));

@@ -334,14 +334,14 @@ impl Ledger {
         let most = self.knobs.policy.redrives_max();
         let (in_all, unanswered) = (before.redrives, before.redrives_unanswered());
         let refusal = |times: u32, more: &str, limit: &str| {
-            format!("SQS moved it {times} times{more}, and each time nobody had answered for it: {limit}")
+            format!("SQS moved it {times} times{more} because no call was answered: {limit}")
         };
         if unanswered >= most {
             let since = if in_all > unanswered { " since its last answer" } else { "" };
             return Some(refusal(unanswered + 1, since, &format!("max_redrives is {most}")));
         }
         let most_in_all = (5 * most).min(1000);
-        let limit = format!("with max_redrives {most} it comes back {most_in_all} times at most");
+        let limit = format!("with max_redrives {most} the limit in all is {most_in_all}");
         (in_all >= most_in_all).then(|| refusal(in_all + 1, " in all", &limit))
     }
 
@@ -420,7 +420,7 @@ impl Ledger {
             {
                 let (held, most) = (case.before.held_seconds, self.knobs.policy.hold_seconds_max());
                 let explanation =
-                    format!("Held for {held} s: the target never took it (hold_seconds_max is {most})");
+                    format!("Held for {held} s without a successful call (hold_seconds_max is {most})");
                 failure.text("explanation") == explanation || self.subjects[send.n].is_oversize()
             }
             "MESSAGE_EXPIRED" => self

@@ -83,13 +83,13 @@ fn each_flaw_is_named_and_no_value_is_repeated() {
     for (from, to, said) in [
         ("\"requestPayload\"", "\"payload\"", "not a destination record: /requestPayload is missing"),
         ("\"timestamp\"", "\"time\"", "not a destination record: /timestamp is missing"),
-        (FAILED_AT, "CANARY", "not a destination record: /timestamp is not a time by RFC 3339 since 1970"),
+        (FAILED_AT, "CANARY", "not a destination record: /timestamp is not an RFC 3339 time since 1970"),
         (
             FAILED_AT,
             "1969-12-31T23:59:59.999Z",
-            "not a destination record: /timestamp is not a time by RFC 3339 since 1970",
+            "not a destination record: /timestamp is not an RFC 3339 time since 1970",
         ),
-        (&*format!("\"{FAILED_AT}\""), "7", "not a destination record: /timestamp is not a text"),
+        (&*format!("\"{FAILED_AT}\""), "7", "not a destination record: /timestamp is not a string"),
         ("\"requestContext\"", "\"context\"", "not a destination record: /requestContext is missing"),
         (&*context, "[\"CANARY\"]", "not a destination record: /requestContext is not an object"),
         (REQUEST_ID, "CANARY", "not a destination record: /requestContext/requestId is not a UUID"),
@@ -99,7 +99,7 @@ fn each_flaw_is_named_and_no_value_is_repeated() {
         (
             "RetriesExhausted",
             "Success",
-            "the record is of a success: the function's on-success destination is not to be the retry queue",
+            "the record reports a success: remove the retry queue from the function's on-success destination",
         ),
         (
             "\"version\":\"1.0\"",

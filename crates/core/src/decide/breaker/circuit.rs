@@ -5,8 +5,8 @@ use super::moment::Moment;
 use super::rate::{RateLimit, Reserve};
 use super::{Caller, RETRY_AFTER_SECONDS_MAX};
 
-/// After its last confirmation an outage is believed for three times as long as it was confirmed, within these limits.
-/// A fault confirms it only for a message that never failed before.
+/// After its last confirmation an outage counts as current for three times as long as it was confirmed, within these
+/// limits. A fault confirms it only for a message that never failed before.
 const BELIEVED_SHARE: f32 = 3.0;
 const BELIEVED_SECONDS_MIN: f32 = 300.0;
 const BELIEVED_SECONDS_MAX: f32 = 1800.0;
@@ -207,7 +207,7 @@ impl Circuit {
         if let State::Limited(limit) = &self.state { Some(limit.per_second()) } else { None }
     }
 
-    /// True if a call that began after change number `began` says nothing about the current state.
+    /// True if a call that began after change number `began` is not evidence of the current state.
     pub(super) fn is_older(&self, began: u32) -> bool {
         began < self.changed
     }
@@ -255,7 +255,7 @@ impl Circuit {
         self.answered_at.is_some_and(|at| at.seconds_until(now) < NEW_ANSWER_SECONDS)
     }
 
-    /// Goes on counting from the report of a held message, unless an answer is newer. Opens the circuit if that is
+    /// Continues to count from the report of a held message, unless an answer is newer. Opens the circuit if that is
     /// enough, with a probe that is due at once.
     pub(super) fn learn(&mut self, report: Report, share: f32, changes: &mut u32, now: Moment) {
         let Report { since, first_failures, reported_at } = report;

@@ -18,7 +18,7 @@ const SHARE_MAX: f32 = 0.98;
 /// The history is halved when it reaches this many calls, so older calls count less and less.
 const HISTORY_CALLS: u16 = 256;
 
-/// Counts the calls before the current run, and those of them that met an outage by chance.
+/// Counts the calls before the current run, and those of them that failed by chance.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Evidence {
     calls: u16,

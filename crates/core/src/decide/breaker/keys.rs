@@ -18,6 +18,7 @@ const KEYS_DROPPED: usize = KEYS_MAX / 10;
 pub struct Key(NonZeroU64);
 
 impl Key {
+    /// The key of this text, as a 64-bit hash: a circuit stores no text of a producer.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut hasher = DefaultHasher::new();

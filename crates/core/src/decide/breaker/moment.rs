@@ -26,7 +26,7 @@ impl Moment {
         Duration::from_millis(u64::from(later.0.get().saturating_sub(self.0.get())) * 10).as_secs_f32()
     }
 
-    /// True if no later moment can be told from this one.
+    /// True for the last moment that can be represented: all later ones equal it.
     pub(super) fn is_last(self) -> bool {
         self.0 == NonZeroU32::MAX
     }

@@ -1,22 +1,23 @@
-//! The rate limit on a target that is partly up: additive increase, multiplicative decrease, in calls a second.
+//! The rate limit on a target that is partly up: additive increase, multiplicative decrease, in calls per second.
 //!
 //! Each answer adds `GROWTH·√rate`, and each refusal takes away a share. So environments that call the same target
-//! converge to equal rates from any start: the larger rate meets more refusals. A message beyond the rate is held until
+//! converge to equal rates from any start: the larger rate gets more refusals. A message beyond the rate is held until
 //! the messages before it have been called (Little's law: waiting ÷ rate).
 
 use super::moment::{MOMENT_SECONDS, Moment};
 use super::{HOLD_MAX, HOLD_SECONDS_MIN};
 
-/// The increase per answer, in calls a second, divided by the root of the rate. In balance a share of
-/// `GROWTH / (0.22·√rate)` of the calls is refused: 1.4 % at 2.5 a second, 4.5 % at 0.25.
+/// The increase per answer, in calls per second, divided by the root of the rate. In balance a share of
+/// `GROWTH / (0.22·√rate)` of the calls is refused: 1.4 % at 2.5 per second, 4.5 % at 0.25.
 const GROWTH: f32 = 0.005;
 /// The part of the rate that a refusal leaves.
 const DECREASE: f32 = 0.78;
 /// The part that it leaves if no call was answered since the last refusal.
 const DECREASE_AGAIN: f32 = 0.6;
-/// The shortest time between decreases. The rate is in calls a second, so a decrease takes a second to show its effect.
+/// The shortest time between decreases. The rate is in calls per second, so a decrease takes a second to show its
+/// effect.
 const DECREASE_INTERVAL_SECONDS: f32 = 1.0;
-/// The seconds of one call at the lowest rate. A target that takes fewer calls is as good as down.
+/// Seconds per call at the lowest rate. A target that accepts fewer calls counts as down.
 pub const LOWEST_RATE_SECONDS: u32 = 20;
 const RATE_MIN: f32 = 1.0 / LOWEST_RATE_SECONDS as f32;
 /// The largest burst: the calls that the rate allows in this time.
@@ -25,7 +26,7 @@ const BURST_SECONDS: f32 = 0.3;
 const SLOW_START_RATE_MAX: f32 = 64.0;
 /// A slow start begins at this rate, which doubles each second.
 const SLOW_START_RATE: f32 = 2.0;
-/// The rate grows only if it has held a message this recently: an unused rate says nothing about the target.
+/// The rate grows only if it has held a message this recently: an unused rate is not evidence about the target.
 const IN_USE_SECONDS: f32 = 10.0;
 /// The limit is dropped if it has not been needed for this long.
 const NOT_NEEDED_SECONDS: f32 = 30.0;
@@ -67,7 +68,7 @@ impl RateLimit {
         Self { since, is_doubling: true, tokens: 1.0, ..limit }
     }
 
-    /// The limit after the first refusal by a target that answered this many calls a second.
+    /// The limit after the first refusal by a target that answered this many calls per second.
     pub(super) fn after_refusal(answered_per_second: f32, now: Moment, change: u32) -> Self {
         Self::at(answered_per_second * DECREASE, now, change)
     }

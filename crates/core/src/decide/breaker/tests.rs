@@ -42,7 +42,7 @@ struct Environment {
 }
 
 impl Environment {
-    /// A new message of this key asks, and its call meets `met`.
+    /// A new message of this key requests a call, whose outcome is `met`.
     fn call(&mut self, key: &str, met: CallOutcome, seconds: f64) -> Result<Option<Change>, Hold> {
         self.messages += 1;
         self.call_for(caller(key, self.messages), met, seconds)
@@ -248,7 +248,7 @@ mod keys {
         let opened = few.call("a", Fault, 3.0);
         assert!(
             matches!(opened, Ok(Some(Change::Opened { outages: 10, .. }))),
-            "it goes on counting: {opened:?}"
+            "it continues to count: {opened:?}"
         );
         assert_eq!(
             few.breaker.open_since(Some(Key::of("a"))),
@@ -737,7 +737,7 @@ mod failed_calls {
         assert_eq!((hold.reason, hold.outage.since), (HoldReason::NotNow, after(7.0)));
     }
 
-    /// It has waited for hours in an outage that is over, and meets a chance failure.
+    /// It has waited for hours in an outage that is over, and its call fails by chance.
     #[test]
     fn a_message_that_was_called_is_held_by_its_own_calls() {
         let mut environment = Environment::default();

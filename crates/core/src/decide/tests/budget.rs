@@ -121,13 +121,13 @@ fn a_message_is_held_no_longer_than_it_may_be_and_a_retry_after_and_then_given_u
     assert_eq!((after.spends, held_seconds(&after)), (Budget::Hold, 160));
     assert_eq!(held_seconds(&resend(&policy, &body(r#""held_seconds":959"#), &held())), 1059);
     let given_up = give_up(&policy, &body(r#""held_seconds":960"#), &held());
-    let explanation = "Held for 960 s: the target never took it (hold_seconds_max is 60)".to_owned();
+    let explanation = "Held for 960 s without a successful call (hold_seconds_max is 60)".to_owned();
     assert_eq!(given_up, GiveUp { reason: DeadLetterReason::HoldTimeExceeded, explanation });
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
     let called = HandOff::held_after_call(&error, hold(HoldReason::NotNow, 100.0), delivery());
     assert_eq!(resend(&policy, &body(r#""held_seconds":59"#), &called).spends, Budget::Hold);
     let given_up = give_up(&policy, &body(r#""held_seconds":60"#), &called);
-    let explanation = "Held for 60 s: the target never took it (hold_seconds_max is 60)".to_owned();
+    let explanation = "Held for 60 s without a successful call (hold_seconds_max is 60)".to_owned();
     assert_eq!(given_up, GiveUp { reason: DeadLetterReason::HoldTimeExceeded, explanation });
     let without = super::policy(r#"{"circuit_breaker":false}"#);
     let resend = resend(&without, &body(""), &held());
@@ -207,9 +207,7 @@ fn what_sqs_moved_comes_back_after_seconds_and_then_ever_later_for_hours() {
         give_up(&Policy::default(), &body, &moved()),
         GiveUp {
             reason: DeadLetterReason::OrchestrationFailed,
-            explanation:
-                "SQS moved it 21 times, and each time nobody had answered for it: max_redrives is 20"
-                    .to_owned()
+            explanation: "SQS moved it 21 times because no call was answered: max_redrives is 20".to_owned()
         }
     );
     let never = policy(r#"{"max_redrives":0}"#);
@@ -262,11 +260,11 @@ fn how_often_it_was_moved_has_an_end_in_all_too_and_the_explanation_says_which_o
     let explained = |members: &str| give_up(&Policy::default(), &body(members), &moved()).explanation;
     assert_eq!(
         explained(r#""redrive_count":30,"redrive_count_at_answer":10"#),
-        "SQS moved it 21 times since its last answer, and each time nobody had answered for it: max_redrives is 20"
+        "SQS moved it 21 times since its last answer because no call was answered: max_redrives is 20"
     );
     assert_eq!(
         explained(r#""redrive_count":100,"redrive_count_at_answer":100"#),
-        "SQS moved it 101 times in all, and each time nobody had answered for it: with max_redrives 20 it comes back 100 times at most"
+        "SQS moved it 101 times in all because no call was answered: with max_redrives 20 the limit in all is 100"
     );
     let last = r#""redrive_count":99,"redrive_count_at_answer":99"#;
     assert_eq!(metadata(&resend(&Policy::default(), &body(last), &moved())).redrive_count, 100);

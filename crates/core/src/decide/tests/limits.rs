@@ -218,7 +218,7 @@ fn a_message_too_large_says_by_how_much() {
     match decided_with(0, &body_of(MESSAGE_BYTES_MAX, "")) {
         Decision::GiveUp(give_up) => assert_eq!(
             give_up.explanation,
-            "With its retry metadata the message has 1048690 bytes; SQS takes at most 1048576"
+            "With its retry metadata the message has 1048690 bytes; the SQS limit is 1048576"
         ),
         other => panic!("{other:?}"),
     }

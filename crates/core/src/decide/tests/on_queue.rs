@@ -93,7 +93,7 @@ fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_no
     assert_eq!(
         give_up.explanation,
         format!(
-            "The next retry at {} would come too near to the end of the queue's retention at {}",
+            "The next retry at {} is too close to the end of the queue's retention at {}",
             rfc3339(at(70)),
             rfc3339(at(249))
         )

@@ -8,14 +8,14 @@ use crate::decide::Attempts;
 use crate::lock;
 use crate::message::{ReceivedMessage, Timestamp};
 
-/// Messages whose calls an environment remembers; the one whose last call is the oldest goes first. At most some 3 MB.
+/// Messages whose calls an environment remembers, about 3 MB; the one with the oldest last call is dropped first.
 const REMEMBERED_MAX: usize = 10_000;
 
 /// Counts the attempts of messages on an ordered queue.
 #[derive(Debug)]
 pub enum AttemptCounter {
     /// Each batch has one message, so a receive is a call: `ApproximateReceiveCount` and
-    /// `ApproximateFirstReceiveTimestamp` say all. Holds and crashes count, too.
+    /// `ApproximateFirstReceiveTimestamp` suffice. Holds and crashes count, too.
     Receives,
     /// In a larger batch a message is also received while it waits behind a failed one, so this environment counts its own
     /// calls. A new environment starts from zero: no message is given up without its calls, but it may get more.

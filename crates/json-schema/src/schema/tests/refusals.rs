@@ -62,7 +62,7 @@ fn a_wrong_schema_is_refused_with_its_place_and_its_rule() {
 /// A function that does not start must say why in its log.
 #[test]
 fn a_pattern_too_large_for_the_engine_is_refused_with_the_limit() {
-    let why = "it takes more than 10 MiB when it is compiled; write long counts as maxLength";
+    let why = "it needs more than 10 MiB when compiled; write long counts as maxLength";
     let refused = |schema: serde_json::Value| Schema::of(&schema).unwrap_err().to_string();
     let of = |rule: String| SchemaError::NotASchema(rule).to_string();
     assert_eq!(

@@ -88,7 +88,7 @@ fn a_message_whose_holds_are_spent_is_called_once_more_and_given_up_if_the_targe
             (
                 &"HOLD_TIME_EXCEEDED".into(),
                 &"HttpStatus.503".into(),
-                &"Held for 86400 s: the target never took it (hold_seconds_max is 86400)".into()
+                &"Held for 86400 s without a successful call (hold_seconds_max is 86400)".into()
             ),
             "{strategy}"
         );

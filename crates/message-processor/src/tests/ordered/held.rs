@@ -155,7 +155,7 @@ fn a_message_whose_holds_are_spent_is_given_up_if_its_last_call_is_told_not_now(
         (
             &json!("HOLD_TIME_EXCEEDED"),
             &json!("HttpStatus.503"),
-            &json!("Held for 86400 s: the target never took it (hold_seconds_max is 86400)")
+            &json!("Held for 86400 s without a successful call (hold_seconds_max is 86400)")
         )
     );
 }

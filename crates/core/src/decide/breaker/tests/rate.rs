@@ -42,7 +42,7 @@ fn drive<const N: usize>(
     let mut answered = [0; N];
     for tick in ticks {
         for turn in 0..N {
-            // In another order each time, so that nobody is always first at the end of a second.
+            // In another order each time, so that none is always first at the end of a second.
             let index = (turn + (tick + tick / TICKS) as usize) % N;
             let environment = &mut environments[index];
             environment.messages += 1;
@@ -199,7 +199,7 @@ fn a_key_that_asks_most_leaves_the_others_their_share() {
     let (mut quiet, mut noisy, mut quiet_asked) = (0, 0, 0);
     for tick in 0..10 * MINUTE {
         let seconds = f64::from(tick) / f64::from(TICKS);
-        // The noisy key asks in each tick, the quiet one once a second, and after it.
+        // The noisy key asks in each tick, the quiet one once per second, and after it.
         for (key, asks) in [("noisy", true), ("quiet", tick % TICKS == 7)] {
             if !asks {
                 continue;
@@ -222,7 +222,7 @@ fn a_key_that_asks_most_leaves_the_others_their_share() {
     assert!(noisy > 480 * 6, "{noisy}: it gets what the other leaves");
 }
 
-/// Two refused keys limit the rate of the target as a whole: 0.78 calls a second.
+/// Two refused keys limit the rate of the target as a whole: 0.78 calls per second.
 fn limited_target() -> Environment {
     let mut environment = Environment::default();
     assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
@@ -249,7 +249,7 @@ fn calls_count_half_as_much_after_ten_seconds() {
     let begin = clock.moment(after(0.0));
     shares.asks(busy);
     shares.asks(other);
-    assert!(!shares.takes_more(busy, begin), "nobody has called yet");
+    assert!(!shares.takes_more(busy, begin), "no call yet");
     (0..20).for_each(|_| shares.called(busy));
     (0..12).for_each(|_| shares.called(other));
     assert!(shares.takes_more(busy, clock.moment(after(9.9))), "20 of 32");
@@ -309,7 +309,7 @@ fn an_idle_minute_saves_no_places() {
     let mut of_key = Environment::default();
     let _ = of_key.call("a", Refusal(None), 0.0);
     for (mut environment, [first, second]) in [(of_key, ["a", "a"]), (limited_target(), ["c", "d"])] {
-        assert_eq!(environment.call(first, Fault, 60.0), Ok(None), "0.78 calls a second");
+        assert_eq!(environment.call(first, Fault, 60.0), Ok(None), "0.78 calls per second");
         assert!(environment.is_held(second, 60.0), "{second}");
         assert_eq!(environment.call(second, Fault, 61.3), Ok(None));
     }
