@@ -212,7 +212,7 @@ fn a_failure_ends_with_1_and_says_what_is_wrong() {
         (&["send", "Cargo.toml", "--queue", "http://127.0.0.1:9/0/q.fifo"], "FIFO"),
         (&["send", "src", "--queue", "http://127.0.0.1:9/0/q"], "directory"),
         (&["send", "Cargo.toml", "--queue", "q", "--data-schema", "Cargo.toml"], "Cargo.toml"),
-        (&["fleet", "-o", "Cargo.toml"], "Cargo.toml: it is there already"),
+        (&["fleet", "-o", "Cargo.toml"], "Cargo.toml: it already exists"),
         (
             &["fleet", "--endpoint-url", "nonsense"],
             "error: --endpoint-url is not an http:// or https:// URL, such as http://127.0.0.1:4566",
@@ -221,7 +221,7 @@ fn a_failure_ends_with_1_and_says_what_is_wrong() {
             &["fleet", "--profile", "no-such-profile", "--region", "eu-central-1"],
             "eu-central-1, profile no-such-profile: there is no such profile in the AWS configuration files",
         ),
-        (&["audit", "--queue", "q", "-o", "Cargo.toml"], "Cargo.toml: it is there already"),
+        (&["audit", "--queue", "q", "-o", "Cargo.toml"], "Cargo.toml: it already exists"),
         (&["work", "message-processor"], "{\"error\":\"the function cannot start"),
         (&["work", "message-processor"], "- SOURCE_QUEUE_URL is missing: "),
         (&["work", "failed-message-processor", "message-processor"], "- TARGET is missing: "),

@@ -1,4 +1,4 @@
-//! Dead letters in a file, a line each: all that is needed to send one again.
+//! Dead letters in a file of JSON Lines. Each line has all that is needed to send its message again.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::files::{FileError, check_new, create_new, sync_directory_of};
 
-/// A new file of dead letters, for its owner's eyes only: it holds whole messages.
+/// A new file of dead letters. It holds whole messages, so only its owner can read it (mode 600).
 #[derive(Debug)]
 pub struct Archive {
     path: PathBuf,
@@ -30,24 +30,27 @@ struct Line {
 }
 
 impl Archive {
-    /// Starts a file.
+    /// Creates the file, empty.
     ///
     /// # Errors
-    /// If it is there already, or cannot be written.
+    /// If the file already exists, or cannot be written.
     pub fn create(path: &Path) -> Result<Self, FileError> {
         Ok(Self { path: path.to_owned(), file: Some(begun(path)?), virtual_now: None })
     }
 
-    /// A file that begins with its first message: without one there is none, and its name is free for the next try.
+    /// An archive whose file is created with the first message. Without one no file is left behind, so the next try can
+    /// use the same name.
     ///
     /// # Errors
-    /// If it is there already, or has no directory. If it comes to be there meanwhile, the first write fails.
+    /// If the file already exists, or its directory does not. If another program creates it later, the first write
+    /// fails.
     pub fn on_demand(path: &Path) -> Result<Self, FileError> {
         check_new(path)?;
         Ok(Self { path: path.to_owned(), file: None, virtual_now: None })
     }
 
-    /// Its dead letters arose in virtual time, until then.
+    /// Marks the messages as dead letters of virtual time that ended at this moment (`redeliver local`); `None`: of
+    /// real time.
     #[must_use]
     pub fn in_virtual_time(self, virtual_now: Option<Timestamp>) -> Self {
         Self { virtual_now, ..self }
@@ -56,7 +59,7 @@ impl Archive {
     /// Writes messages and waits until they are on disk.
     ///
     /// # Errors
-    /// If the disk refuses: they must not be deleted then.
+    /// If the file cannot be written: the messages must not be deleted then.
     pub fn write<'m>(
         &mut self,
         messages: impl IntoIterator<Item = &'m ReceivedMessage>,
@@ -65,10 +68,10 @@ impl Archive {
         self.sync()
     }
 
-    /// Writes a message that may not be on disk before [`Archive::sync`].
+    /// Writes a message, which may not be on disk before [`Archive::sync`].
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If the file cannot be written.
     pub fn append(&mut self, message: &ReceivedMessage) -> Result<(), FileError> {
         let line =
             Line { message: ArchivedMessage::new(message), virtual_now: self.virtual_now.map(rfc3339) };
@@ -83,7 +86,7 @@ impl Archive {
     /// Waits until all that was written is on disk.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If the file cannot be written or synchronized.
     pub fn sync(&mut self) -> Result<(), FileError> {
         let Some(file) = &mut self.file else {
             return Ok(()); // nothing was written
@@ -93,7 +96,7 @@ impl Archive {
     }
 }
 
-/// Puts the file's name on the disk, so that synchronised data can be found after a crash.
+/// Creates the file and syncs its directory, so that its name survives a crash, too.
 fn begun(path: &Path) -> Result<BufWriter<File>, FileError> {
     let created = create_new(path).and_then(|file| sync_directory_of(path).map(|()| file));
     created.map(BufWriter::new).map_err(|error| FileError::new(path, error))

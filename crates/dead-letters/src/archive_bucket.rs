@@ -36,11 +36,11 @@ pub struct ArchiveBucket<S, C> {
     pub store: S,
     pub clock: C,
     pub prefix: Prefix,
-    /// Only the dead letters of this one.
+    /// Only the dead letters of this deployment; `None`: of all deployments.
     pub deployment: Option<String>,
 }
 
-/// Deaths from `since` on and before `until`.
+/// A period from `since`, included, to `until`, excluded. `None` leaves that side open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
     pub since: Option<Timestamp>,
@@ -101,7 +101,7 @@ fn describe(error: &EntryError, right: &str) -> String {
 fn advice(error: &EntryError, right: &str) -> String {
     match error.code.as_str() {
         "PermanentRedirect" | "AuthorizationHeaderMalformed" => {
-            ": the bucket is in another region, which --region names".to_owned()
+            ": the bucket is in another region; name it with --region".to_owned()
         }
         "NoSuchBucket" => ": check the bucket's name, and the account".to_owned(),
         "AccessDenied" => {
@@ -113,7 +113,7 @@ fn advice(error: &EntryError, right: &str) -> String {
             };
             let owner = match right {
                 "s3:PutObject" => {
-                    "; if the bucket is not of the queue's account, name its account with --bucket-owner"
+                    "; if the bucket belongs to another account, name that account with --bucket-owner"
                 }
                 _ => "",
             };
@@ -126,15 +126,15 @@ fn advice(error: &EntryError, right: &str) -> String {
 /// The reason why an object is not a dead letter.
 #[derive(Debug, Error)]
 enum BadObject {
-    #[error("it is gone since it was listed")]
+    #[error("it was deleted after it was listed")]
     Gone,
     #[error("it is in a storage class that cannot be read; restore it first")]
     NotRestored,
-    #[error("it is not gzip, or is cut off")]
+    #[error("it is not gzip, or is truncated")]
     NotGzip,
     #[error("it has more than one line")]
     SeveralLines,
-    #[error("it has more than {LINE_BYTES_MAX} bytes, and a dead letter has not")]
+    #[error("it has more than {LINE_BYTES_MAX} bytes, the limit for a dead letter")]
     TooLong,
     #[error(transparent)]
     Line(BadLine),
@@ -162,10 +162,10 @@ impl ArchivedDeath {
 }
 
 impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
-    /// The deployments in the archive that have a dead letter, or the one of them that this is the part of.
+    /// The deployments that have dead letters in the archive; only [`ArchiveBucket::deployment`] if that is set.
     ///
     /// # Errors
-    /// If S3 refuses to list.
+    /// If S3 does not list the bucket within 20 s, for example without the right `s3:ListBucket`.
     pub async fn deployments(&self) -> Result<Vec<Arc<Layout>>, ArchiveError> {
         let layout = |deployment: &str| {
             Arc::new(Layout { prefix: self.prefix.clone(), deployment: deployment.to_owned() })
@@ -179,10 +179,10 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         Ok(names.filter(is_meant).map(layout).collect())
     }
 
-    /// Lists the dead letters of a period. Lists no day that is not in it.
+    /// Lists the dead letters of a period, the earliest first. Days outside of it cost no request.
     ///
     /// # Errors
-    /// If S3 refuses to list.
+    /// If S3 does not list the bucket within 20 s, for example without the right `s3:ListBucket`.
     pub async fn find(&self, period: Period) -> Result<Found, ArchiveError> {
         let mut found = Found::default();
         for layout in self.deployments().await? {
@@ -221,11 +221,12 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         Ok(())
     }
 
-    /// Writes the line of each dead letter, in order, and reports how many are done. Returns the objects that are not dead
-    /// letters.
+    /// Writes each dead letter to `output` as one line, in order, and calls `progress` with the number of objects read
+    /// so far. Returns the objects that were left out: deleted meanwhile, not restored from a storage class, or not a
+    /// dead letter.
     ///
     /// # Errors
-    /// If S3 refuses to give one, or the output cannot be written.
+    /// If a request for an object fails for 20 s or is denied, or the output cannot be written.
     pub async fn read(
         &self,
         deaths: Vec<ArchivedDeath>,
@@ -282,18 +283,18 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         }
     }
 
-    /// An object; `None` if there is none.
+    /// Reads an object; `None` if it does not exist.
     ///
     /// # Errors
-    /// If S3 refuses.
+    /// If the request fails for 20 s, or is denied.
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
         self.settled(key, "s3:GetObject", || self.store.read(key)).await
     }
 
-    /// Writes an object; false if there is one.
+    /// Writes an object, and returns true; false, and nothing is written, if one with this key exists.
     ///
     /// # Errors
-    /// If S3 refuses. It may be there nevertheless if there was no answer.
+    /// If the request fails for 20 s, or is denied. Without an answer the object may have been written nevertheless.
     pub async fn create(&self, key: &str, content: &[u8]) -> Result<bool, ArchiveError> {
         self.settled(key, "s3:PutObject", || self.store.create(key, content.to_vec())).await
     }

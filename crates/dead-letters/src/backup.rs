@@ -10,14 +10,14 @@ use crate::DeadLetterRecord;
 use crate::file_queue::{BadLine, read_line};
 use crate::redrive::{Plan, Reason, Verdict};
 
-/// Maximum bytes of such a line. In JSON a byte of a message takes at most two, base64 takes less, and the rest is
-/// small.
+/// Limit on the bytes of one line, 4 MiB: a message has at most 1 MiB ("Amazon SQS message quotas", Amazon SQS
+/// Developer Guide), JSON escapes at most double it, base64 adds less, and the rest is small.
 pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The error for a DLQ that is named as the queue to send to.
-const OWN_QUEUE: &str = "was read from this very queue; name the source queue, for it to be handled again";
+const OWN_QUEUE: &str = "was read from this same queue; name the source queue, so that it is handled again";
 
-/// Makes messages of the lines of a backup.
+/// Turns the lines of a backup into the messages that a redrive would send back.
 #[derive(Debug)]
 pub struct Backup {
     plan: Plan,
@@ -25,7 +25,8 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// For the queue with this ARN; messages must match the schema.
+    /// A backup whose messages are sent to the queue with the ARN `to`, and must match the schema. Dead letters that
+    /// were read from that same queue are refused.
     #[must_use]
     pub fn new(schema: MessageSchema, to: &str) -> Self {
         // A file contains only selected messages, so nothing is parked.
@@ -34,7 +35,7 @@ impl Backup {
         Self { plan, to: to.to_owned() }
     }
 
-    /// Looks at the first line only, before a journal is begun for a queue that was named by mistake.
+    /// Checks the first line only, so that a wrong queue is refused before a journal is created for it.
     ///
     /// # Errors
     /// If the queue is the one that the backup was read from.
@@ -64,7 +65,8 @@ impl Backup {
     /// The message that a redrive would have sent back.
     ///
     /// # Errors
-    /// What is wrong with the line, without the message's values.
+    /// The reason, without values of the message: the line is not a dead letter, was read from the queue that it would
+    /// go to, or cannot be sent.
     pub fn message(&self, line: &[u8]) -> Result<OutgoingMessage, String> {
         // When it was sent is of no use here.
         let received = read_line(line, Timestamp::UNIX_EPOCH).map_err(|why| {

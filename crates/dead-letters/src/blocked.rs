@@ -21,7 +21,7 @@ use crate::{Coverage, DeadLetterRecord, Failure, NotDeleted, Reader, ReaderError
 pub struct BlockedGroup {
     /// Its `MessageGroupId`.
     pub group: String,
-    /// The first receive of that message, RFC 3339: since then the group waits.
+    /// The time of the message's first receive, RFC 3339. The group has waited since then.
     pub since: String,
     pub message_id: String,
     /// The reason why it was given up: a code.
@@ -30,7 +30,8 @@ pub struct BlockedGroup {
     pub error_details: String,
     /// Retries made; `None` if nothing was called.
     pub attempts: Option<u32>,
-    /// The time of its last notice, RFC 3339. Some 12 hours later it is called once more.
+    /// The time of its last notice, RFC 3339. About 12 hours later, the SQS limit for hiding a message, the message is
+    /// called once more.
     pub noticed_at: String,
     /// The last one counts: the handles of the others are no longer valid.
     #[serde(skip)]
@@ -40,7 +41,7 @@ pub struct BlockedGroup {
 }
 
 impl BlockedGroup {
-    /// The group by its notices. `None` without one.
+    /// The blocked group that these notices describe; `None` if none of them can be read. The newest one counts.
     #[must_use]
     pub fn of(mut notices: Vec<ReceivedMessage>) -> Option<Self> {
         notices.retain(|notice| Notice::read(notice).is_some());
@@ -72,11 +73,11 @@ pub enum Decision<'a, B> {
     ListOnly,
     /// The message is called again at once, in its place.
     Retry,
-    /// The message is deleted after it is in the backup, and its group goes on without it.
+    /// The message is deleted after it is in the backup, and its group continues without it.
     TakeOut(&'a mut B),
 }
 
-/// A group, and the effect of the decision on it.
+/// A group, and the effect of the decision on it. With [`Decision::ListOnly`] it is not unblocked, without an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outcome {
     #[serde(flatten)]
@@ -139,10 +140,11 @@ async fn read<Q: Queue, C: Clock>(reader: &mut Reader<'_, Q, C>) -> Result<Vec<B
     Ok(groups)
 }
 
-/// Lists the groups with these names, all if there are none, and carries the decision out.
+/// Carries out the decision on the groups with these names, or on all groups if `names` is empty.
 ///
 /// # Errors
-/// If the notices cannot be read, or if the backup of the first message cannot be written.
+/// If the notices cannot be read, or the first message cannot be backed up. A later error is in [`Unblocked::failed`],
+/// beside the groups that were done before it.
 pub async fn unblock<Q: Queue, C: Clock, B: BackupWriter>(
     blocked: &Q,
     source: &Q,
@@ -187,8 +189,8 @@ pub async fn unblock<Q: Queue, C: Clock, B: BackupWriter>(
     }
 }
 
-/// The message's handle is checked first, and nobody else receives the message meanwhile. If the process dies, the message
-/// comes back after a minute, and is called once more.
+/// Hides the message first: that checks its handle, and no other consumer can receive it meanwhile. If the process
+/// dies, the message becomes visible again after a minute, and is called once more.
 async fn take_out<Q: Queue, C: Clock>(
     source: &Q,
     clock: &C,
@@ -205,11 +207,11 @@ async fn take_out<Q: Queue, C: Clock>(
     let why = match deleted.into_iter().next() {
         Some(Ok(())) if clock.now() < hidden_until => return Ok(Ok(())),
         Some(Err(error)) => with_right(&error, "sqs:DeleteMessage", "kms:Decrypt"),
-        _ => "SQS answered too late".to_owned(),
+        _ => "the answer of SQS came too late".to_owned(),
     };
     Ok(Err(format!(
         "{why}: the message is in the backup, and comes back within a minute unless SQS has deleted it; send it from the \
-         backup only if its group goes on without it"
+         backup only if its group continues without it"
     )))
 }
 
@@ -232,8 +234,8 @@ async fn hide<Q: Queue, C: Clock>(
     })
 }
 
-const CAME_BACK: &str = "its message has probably come back by itself before: then this notice is out of date, and SQS \
-                         deletes it within 12 hours. If the group is blocked again, there is a new one a minute later";
+const CAME_BACK: &str = "its message has probably become visible again: then this notice is out of date, and SQS \
+                         deletes it within 12 hours. If the group is blocked again, a new notice follows a minute later";
 
 fn notice_stays(why: &NotDeleted) -> String {
     let why = match why {

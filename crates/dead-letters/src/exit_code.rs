@@ -16,7 +16,7 @@ pub enum ExitCode {
     Found = 3,
     /// It could not read all of it: messages that another program holds, a queue, a metric. The rest is shown or done.
     Incomplete = 4,
-    /// It was asked to do more than it has done: something was refused or not confirmed, or stays where it is.
+    /// Part of the work was not done: something was refused, not confirmed, or stays where it is.
     NotAllDone = 5,
     /// A cause of dead letters is new or came back (`audit --known-causes`).
     NewCause = 6,

@@ -1,5 +1,5 @@
-//! A file of dead letters as a queue, so that a reader goes through it as through a DLQ. The file never changes: a
-//! deletion only keeps a message from coming out again.
+//! A file of dead letters as a queue, so that a reader reads it like a DLQ. The file never changes: a deletion only
+//! keeps a message from being received again.
 
 mod line;
 #[cfg(test)]
@@ -26,7 +26,7 @@ pub(crate) use line::{BadLine, read as read_line};
 /// Bad lines whose reasons are kept.
 const REASONS_MAX: usize = 20;
 
-/// The dead letters of a file, a line each. In memory are their places alone.
+/// A queue of the dead letters in a file, one per line. Only their positions are in memory.
 #[derive(Debug)]
 pub struct FileQueue {
     name: String,
@@ -67,8 +67,8 @@ struct Line {
 }
 
 impl FileQueue {
-    /// Reads a file once, to find its lines; `name` is shown to users. Empty lines do not count, and several lines with
-    /// the same message count once.
+    /// Opens a file and reads it once, to find its lines; `name` is shown to users. Empty lines do not count, and
+    /// several lines with the same message count once. `opened_at` is the send time of messages whose line has none.
     ///
     /// # Errors
     /// If the file cannot be read, or has no random access.
@@ -140,7 +140,8 @@ impl FileQueue {
         }
     }
 
-    /// Counts what could not be read into the file, by names that are unique.
+    /// Adds unreadable messages that the file lacks, such as objects left out of an archive, by unique names. They
+    /// count in [`Coverage::unreadable`](crate::Coverage::unreadable).
     #[must_use]
     pub fn with_unreadable(self, names: impl IntoIterator<Item = String>) -> Self {
         let unreadable = |sqs_message_id| Unreadable {

@@ -33,19 +33,19 @@ impl FileError {
 }
 
 /// The reason for not writing over a file.
-pub const IS_THERE: &str = "it is there already; name another file, so that nothing is overwritten";
+pub const IS_THERE: &str = "it already exists; name another file, so that nothing is overwritten";
 
 /// The reason for not making a file that the next command would take for standard input.
 const NOT_STDOUT: &str = "is not supported as standard output; name a file";
 
 /// Bytes of a file that is read back as a whole, at most.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
-const TOO_LARGE: &str = "it is larger than 256 MiB, and is not read as a whole: name another file";
+const TOO_LARGE: &str = "it is larger than the limit of 256 MiB: name another file";
 
-/// A new file, for its owner's eyes only, since messages are written to it.
+/// Creates a file that only its owner can read and write (mode 600), since messages are written to it.
 ///
 /// # Errors
-/// If there is such a file already: it may be somebody's only copy.
+/// If the file already exists: it may be the only copy of something.
 pub fn create_new(path: &Path) -> io::Result<File> {
     create(path, FOR_ITS_OWNER)
 }
@@ -53,7 +53,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// Creates a file, or opens `/dev/stdout`, a device or the user's own pipe for writing.
 ///
 /// # Errors
-/// If there is such a file already, or a pipe of another user, who waits for what is written.
+/// If the file already exists, or is a pipe of another user, who could read what is written.
 pub fn create_output(path: &Path) -> io::Result<File> {
     if !is_stream(path)? {
         return create_new(path);
@@ -63,10 +63,11 @@ pub fn create_output(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file whose word is taken, such as a journal, to read it and to go on with it.
+/// Opens a file whose content is trusted, such as a journal, to read it and to append to it. With `make` it is created,
+/// private, if it does not exist.
 ///
 /// # Errors
-/// If it is not there and not to be made, cannot be opened, or may have been written by another user.
+/// If the file does not exist (without `make`), cannot be opened, or may have been written by another user.
 pub fn open_own(path: &Path, make: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
@@ -87,17 +88,17 @@ fn remove_what_was_made(path: &Path) {
     }
 }
 
-/// True of a file of the user's own, whatever others may do with it.
+/// True for a regular file that belongs to the user, even if other users can write to it.
 #[must_use]
 pub fn is_ones_own(path: &Path) -> bool {
     path.symlink_metadata()
         .is_ok_and(|there| there.is_file() && redeliver_platform::files::is_ones_own(&there))
 }
 
-/// Reads a file whose word is taken, as [`replace`] has written it.
+/// Reads a file whose content is trusted, as [`replace`] has written it.
 ///
 /// # Errors
-/// If it cannot be read, may have been written by another user, or is too large.
+/// If the file cannot be read, may have been written by another user, or is larger than 256 MiB.
 pub fn read_own(path: &Path) -> io::Result<String> {
     let file = open_trusted(path, OpenOptions::new().read(true))?;
     let mut text = String::new();
@@ -108,7 +109,8 @@ pub fn read_own(path: &Path) -> io::Result<String> {
 /// Replaces a file atomically with a private one. A reader finds the old file or the new one, also after a crash.
 ///
 /// # Errors
-/// If the disk refuses, or the file could not be read back. The old one or this one is there then, whole.
+/// If the file cannot be written, or is larger than 256 MiB and could not be read back. The old file or the new one is
+/// there then, whole.
 pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
     if content.len() as u64 > BYTES_MAX {
         return Err(FileError::new(path, TOO_LARGE));
@@ -116,10 +118,11 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
     put(path, content, |new| trusted(create_new(new)?))
 }
 
-/// As [`replace`], for all to read: a manual page, a picture. No message is in it.
+/// Replaces a file atomically like [`replace`], but readable by all users: for a manual page or a picture, never for
+/// messages.
 ///
 /// # Errors
-/// If the disk refuses. The old one or this one is there then, whole.
+/// If the file cannot be written. The old file or the new one is there then, whole.
 pub fn publish(path: &Path, content: &[u8]) -> Result<(), FileError> {
     put(path, content, |new| create(new, FOR_ALL))
 }
@@ -141,10 +144,10 @@ fn put(path: &Path, content: &[u8], created: impl Fn(&Path) -> io::Result<File>)
     })
 }
 
-/// Before the work: what cannot be a new file is refused, so that nothing is done that could not be kept.
+/// Checks before the work that a new file can be created there, so that no work is done whose result could not be kept.
 ///
 /// # Errors
-/// If there is such a file already, or no directory for it, or its name is `-`.
+/// If the file already exists, its directory does not, or its name is `-`.
 pub fn check_new(path: &Path) -> Result<(), FileError> {
     if path == Path::new("-") {
         return Err(FileError::new(path, NOT_STDOUT));
@@ -156,10 +159,10 @@ pub fn check_new(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// As [`check_new`], of what [`create_output`] is to open.
+/// Checks before the work that [`create_output`] can open the file.
 ///
 /// # Errors
-/// As [`create_output`], and if there is no directory for it.
+/// The same as of [`create_output`], and if its directory does not exist.
 pub fn check_output(path: &Path) -> Result<(), FileError> {
     match is_stream(path) {
         Ok(true) => Ok(()),
@@ -171,18 +174,18 @@ pub fn check_output(path: &Path) -> Result<(), FileError> {
 /// Checks that a file could be created there.
 ///
 /// # Errors
-/// If its directory is not there.
+/// If its directory does not exist.
 pub fn check_directory(path: &Path) -> Result<(), FileError> {
     if directory_of(path).is_dir() {
         return Ok(());
     }
-    Err(FileError::new(path, "its directory is not there; make that first, or name another file"))
+    Err(FileError::new(path, "its directory does not exist; create it first, or name another file"))
 }
 
-/// A new file's name is on the disk only when its directory is.
+/// Syncs the directory of a new file: before that a crash may lose the file's name.
 ///
 /// # Errors
-/// If the directory cannot be opened, or the disk refuses.
+/// If the directory cannot be opened or synchronized.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     sync_directory(directory_of(path))
 }

@@ -1,7 +1,7 @@
 //! `--where` and `--edit`: jq, without a way out of the message, and with a limited time for each.
 //!
-//! A [`Filter`] asks a thread of its own, message by message. What is typed is the operator's own: a filter that collects
-//! until the memory is full, or recurses until the stack is, ends the program.
+//! A [`Filter`] runs in a thread of its own, message by message. Filters are the operator's own input: one that fills
+//! the memory, or recurses until the stack overflows, ends the program.
 
 mod compile;
 mod members;
@@ -31,6 +31,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Messages one after the other that took a filter too long. Then it would take too long for all.
 const LATE_MAX: usize = 4;
 
+/// A jq filter over the documents of dead letters. It has 1 s for each message; after four messages in a row that took
+/// longer it fails for good ([`FilterError::Endless`]).
 #[derive(Debug)]
 pub struct Filter {
     task: Task,
@@ -57,10 +59,10 @@ pub enum FilterError {
         text: String,
         /// SQS's id of the first message.
         message_id: String,
-        /// jq's words, without the message's values.
+        /// jq's error, without values of the message.
         reason: String,
     },
-    /// It takes too long, again and again.
+    /// It took longer than 1 s on four messages in a row.
     #[error(
         "the filter `{text}` was stopped on {LATE_MAX} messages in a row; on the last one, {message_id}, it {reason}"
     )]
@@ -71,10 +73,8 @@ pub enum FilterError {
         /// The error on that message.
         reason: String,
     },
-    /// Its answer is neither yes nor no.
-    #[error(
-        "the filter `{text}` gives {given} on message {message_id}, where true or false is wanted; {hint}"
-    )]
+    /// Its output is neither true nor false nor null.
+    #[error("the filter `{text}` returns {given} for message {message_id}, not true or false; {hint}")]
     NoVerdict {
         text: String,
         /// SQS's id of the message.
@@ -96,18 +96,20 @@ pub struct Wrong {
 }
 
 impl Filter {
-    /// Compiles a filter.
+    /// Compiles a filter for any JSON document.
     ///
     /// # Errors
-    /// With the place where it is wrong.
+    /// If the text does not compile, with the position of the error; if it has more than 16,384 bytes or 200 open
+    /// brackets; or if its thread does not start.
     pub fn new(text: &str) -> Result<Self, FilterError> {
         Self::of(Task { text: text.to_owned(), is_of_dead_letters: false })
     }
 
-    /// Compiles a filter for the documents of dead letters: it may name only members that they have.
+    /// Compiles a filter for the documents of dead letters: a misspelled member, which jq would read as null, is an
+    /// error.
     ///
     /// # Errors
-    /// With the place where it is wrong.
+    /// The same as of [`Filter::new`], and if the filter reads a member that dead letters do not have.
     pub fn of_dead_letters(text: &str) -> Result<Self, FilterError> {
         Self::of(Task { text: text.to_owned(), is_of_dead_letters: true })
     }
@@ -130,12 +132,12 @@ impl Filter {
         &self.task.text
     }
 
-    /// The filter's first output on a JSON document: `true` picks it; `false`, `null` and no output do not. A document on
-    /// which the filter fails, or takes too long, is not judged, and says nothing of any other.
+    /// Runs the filter on a JSON document. Its first output decides: `true` picks the document; `false`, `null` and no
+    /// output do not. If the filter fails, or takes longer than 1 s, this one document is not judged.
     ///
     /// # Errors
-    /// If its first output is none of these: `.a = "x"` changes the message, and its output is not an answer. Taken for a
-    /// yes it would pick every message.
+    /// If the first output is anything else. The filter `.a = "x"`, for example, outputs the changed document; treated
+    /// as true it would pick every message. Also if the filter was stopped on four messages in a row.
     pub fn matches(&self, message_id: &str, document: &str) -> Result<Choice, FilterError> {
         let Answer { outputs, lacks } = self.run(message_id, document)?;
         let outputs = match outputs {
@@ -166,10 +168,11 @@ impl Filter {
         self.absent.borrow().clone().filter(|absent| absent.messages > 0)
     }
 
-    /// The filter's only output on a JSON document, as JSON; the inner error says why there is none for this document.
+    /// Runs the filter on a JSON document and returns its only output, as JSON. The inner error is the reason why this
+    /// document has none: the filter fails on it, or has no output or several.
     ///
     /// # Errors
-    /// If the filter was stopped on several messages in a row.
+    /// If the filter was stopped on four messages in a row.
     pub fn edit(&self, message_id: &str, document: &str) -> Result<Result<String, String>, FilterError> {
         Ok(self.run(message_id, document)?.outputs.and_then(|mut outputs| {
             match (outputs.pop(), outputs.is_empty()) {
@@ -207,7 +210,7 @@ fn within_limits(text: &str) -> Result<(), FilterError> {
         Err(FilterError::Compile { text, wrong: Wrong { offset, rest, reason } })
     };
     if text.len() > TEXT_MAX {
-        return wrong(0, format!("it has {} bytes, and {TEXT_MAX} are the most", text.len()));
+        return wrong(0, format!("it has {} bytes; the limit is {TEXT_MAX}", text.len()));
     }
     let mut depth = 0_usize;
     for (offset, character) in text.char_indices() {

@@ -1,6 +1,6 @@
-//! Dead letters that services of AWS or frameworks wrote: by the shapes that these document, and nothing that is guessed.
+//! Dead letters that AWS services or frameworks wrote, recognized only by the shapes that these document.
 //!
-//! Anybody may send such a message. Its parts are shown and used for groups, never acted on.
+//! Any sender can forge such a message. Its parts are shown and used for groups, never acted on.
 
 mod attributes;
 mod frameworks;
@@ -33,11 +33,11 @@ pub struct Foreign {
     pub error_type: String,
     /// The error's text; empty if there is none.
     pub message: String,
-    /// AWS's word for why it was not tried again.
+    /// The reason why it was not tried again, as AWS names it: `RetriesExhausted`, `MaximumEventAgeInSeconds`.
     pub condition: Option<String>,
-    /// Retries made, if it says that.
+    /// Retries made, if the message records them.
     pub attempts: Option<u32>,
-    /// When it was given up, if it says that.
+    /// The time at which it was given up, if the message records it.
     pub failed_at: Option<Timestamp>,
     /// The records that it points to: they are not in the message.
     pub batch: Option<Batch>,
@@ -106,7 +106,7 @@ pub struct Events {
     pub last_at: Option<Timestamp>,
 }
 
-/// Which kind of stream.
+/// The kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     Kinesis,
@@ -202,7 +202,7 @@ impl Foreign {
         }
     }
 
-    /// A line that says what failed, with which error, and why it was not tried again.
+    /// One line with what failed, its error, and the reason why it was not tried again.
     #[must_use]
     pub fn details(&self) -> String {
         let batch = self.batch.as_ref().map(Batch::in_words).unwrap_or_default();
@@ -222,11 +222,12 @@ impl Foreign {
         fingerprint(self.writer.code(), &what, &self.message)
     }
 
-    /// Sentences to know before sending it back or waiting.
+    /// Warnings to show before the message is sent back: until when its records or events can be read, and whether its
+    /// body is truncated. Empty for most messages.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let truncated =
-            self.truncated.then(|| "Its body was cut: what was sent is not all there.".to_owned());
+            self.truncated.then(|| "Its body is truncated: part of the original is missing.".to_owned());
         let elsewhere =
             self.batch.as_ref().map(Batch::remark).or_else(|| self.events.as_ref().map(Events::remark));
         elsewhere.into_iter().chain(truncated).collect()
@@ -234,10 +235,11 @@ impl Foreign {
 }
 
 impl Batch {
-    /// Both keep records for 24 hours by default, and DynamoDB always ("Changing the data retention period", Amazon
-    /// Kinesis Data Streams Developer Guide; "Change data capture for DynamoDB Streams").
+    /// The earliest time at which the first record is deleted from its stream: 24 hours after its arrival, the default
+    /// of Kinesis and the fixed retention of DynamoDB ("Changing the data retention period", Amazon Kinesis Data
+    /// Streams Developer Guide; "Change data capture for DynamoDB Streams").
     ///
-    /// Others keep them as long as they are told to.
+    /// `None` for other sources, whose retention is a setting, and if the arrival is unknown.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         let is_known = matches!(self.stream, Stream::Kinesis | Stream::DynamoDb);
@@ -255,7 +257,7 @@ impl Batch {
         let until = match (self.stream, self.expires_at().map(written)) {
             (Stream::Kafka, _) => "the topic keeps them for its own retention".to_owned(),
             (Stream::Other, _) => "the source keeps them for its own retention".to_owned(),
-            (_, None) => "the stream keeps them for 24 hours unless it is told otherwise".to_owned(),
+            (_, None) => "the stream keeps them for 24 hours unless its retention is longer".to_owned(),
             (Stream::DynamoDb, Some(at)) => format!("DynamoDB deletes them from {at} on"),
             (Stream::Kinesis, Some(at)) => {
                 format!(
@@ -273,7 +275,9 @@ impl Batch {
 }
 
 impl Events {
-    /// A bus keeps events for a day, or for up to 365 if it is told so ("Creating a bus", Amazon EventBridge User Guide).
+    /// The earliest time at which the first event is deleted from its bus: after 24 hours, the default; a bus can be
+    /// set to keep events for up to 365 days ("Creating a bus", Amazon EventBridge User Guide). `None` if the time is
+    /// unknown.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.first_at?.checked_add_signed(chrono::TimeDelta::hours(24))
@@ -284,7 +288,7 @@ impl Events {
         format!("{} {events} of {}", self.events, resource(&self.bus_arn))
     }
 
-    /// A subscriber of their own is AWS's way to deliver them again ("Retry policies and dead-letter queues").
+    /// AWS's way to deliver them again is a new subscriber ("Retry policies and dead-letter queues").
     fn remark(&self) -> String {
         let (range, until) = match (self.first_at, self.last_at, self.expires_at()) {
             (Some(first), Some(last), Some(end)) => (
@@ -294,7 +298,7 @@ impl Events {
                     written(end)
                 ),
             ),
-            _ => (String::new(), "the bus keeps them for 24 hours unless it is told otherwise".to_owned()),
+            _ => (String::new(), "the bus keeps them for 24 hours unless its retention is longer".to_owned()),
         };
         format!(
             "Its events are not in this message but on {}{range}: {until}. To deliver them again, create a subscriber \
@@ -309,8 +313,8 @@ fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     if text.trim_start().starts_with('{') { serde_json::from_str(text).ok() } else { None }
 }
 
-/// Said of a message that SQS moved from its queue.
-const MOVED: &str = "its readers did not delete it, and SQS moved it";
+/// The error text of a message that SQS moved from its queue.
+const MOVED: &str = "its consumers did not delete it, so SQS moved it";
 
 fn moved(message: &ReceivedMessage) -> Option<Foreign> {
     let from = message.redriven_from.as_ref()?;

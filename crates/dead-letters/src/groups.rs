@@ -1,4 +1,4 @@
-//! Groups: dead letters that died of the same thing, in a table of bounded size.
+//! Groups of dead letters with the same cause, in a table of bounded size.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,9 +8,9 @@ use serde::{Serialize, Serializer};
 
 use crate::DeadLetterRecord;
 
-/// Groups that are counted apart.
+/// Limit on the groups that are counted separately. Dead letters of further groups count as [`OTHER`].
 pub const GROUPS_MAX: usize = 10_000;
-/// The fingerprint of all that found no place in the table.
+/// The fingerprint that all dead letters beyond a full table share.
 pub const OTHER: &str = "other";
 /// Bytes of an example's text, which others may have written.
 const DETAILS_BYTES_MAX: usize = 1024;
@@ -92,12 +92,14 @@ impl Group {
     }
 }
 
+/// The groups of the dead letters that were added, at most [`GROUPS_MAX`] and [`OTHER`].
 #[derive(Clone, Debug, Default)]
 pub struct GroupTable {
     groups: HashMap<String, Group>,
 }
 
 impl GroupTable {
+    /// Counts a dead letter in the group of its fingerprint. The newest one is the group's example.
     pub fn add(&mut self, record: &DeadLetterRecord) {
         let is_full = self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&record.fingerprint);
         let fingerprint = if is_full { OTHER } else { &record.fingerprint };
@@ -110,7 +112,7 @@ impl GroupTable {
         self.groups.insert(fingerprint.to_owned(), group);
     }
 
-    /// Largest first; what found no place comes last.
+    /// The groups, the largest first and [`OTHER`] last.
     #[must_use]
     pub fn into_groups(self) -> Vec<Group> {
         let mut groups: Vec<_> = self.groups.into_values().collect();
@@ -122,15 +124,15 @@ impl GroupTable {
     }
 }
 
-/// As the documents that `--where` works on have it.
+/// Serializes a time in RFC 3339 with milliseconds, as in the documents that `--where` filters.
 ///
 /// # Errors
-/// If the serializer has one.
+/// The error of the serializer.
 pub fn millis<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&written(*moment))
 }
 
-/// RFC 3339 with milliseconds, which is what SQS knows.
+/// Formats a time in RFC 3339 with milliseconds, the precision of SQS's timestamps.
 #[must_use]
 pub fn written(moment: Timestamp) -> String {
     moment.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)

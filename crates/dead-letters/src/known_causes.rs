@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::files::{FileError, check_new, read_own, replace};
 use crate::groups::{Group, OTHER, written};
 
-/// Causes that are remembered; of more, those that were seen last.
+/// Limit on the causes in the file; beyond it those that were seen last are kept.
 const CAUSES_MAX: usize = 100_000;
 
 /// The causes of a queue that were reported before.
@@ -39,7 +39,7 @@ struct Cause {
     first: String,
     /// The time of the last reading that found it; RFC 3339.
     seen_at: String,
-    /// The note of somebody who has looked into it.
+    /// An operator's note on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<Note>,
     /// Set once its cause is gone, until it comes back.
@@ -53,13 +53,13 @@ struct Cause {
     more: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A cause that somebody has removed. Messages that are sent to the queue later show that it came back, but for those
-/// of versions before the fix.
+/// The mark that a cause is fixed. A message that is sent to the DLQ later shows that it came back, unless the message
+/// failed in a version before the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolved {
-    /// The time from which on it is gone.
+    /// The time of the fix: messages that were sent to the DLQ until then do not count.
     pub at: Timestamp,
-    /// The fix. Of a version of the function, `NAME:VERSION`, all earlier versions are without it.
+    /// The fix, as free text. If it is a version of the function, `NAME:VERSION`, earlier versions do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -88,7 +88,7 @@ impl Resolved {
 /// The end of a known cause, and its return.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CauseState {
-    /// Nobody has resolved it.
+    /// It is not marked as resolved.
     #[default]
     Open,
     Resolved(Resolved),
@@ -96,7 +96,7 @@ pub enum CauseState {
     CameBack(Option<Resolved>),
 }
 
-/// A note on a cause that somebody has looked into.
+/// An operator's note on a cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Note {
     /// Time of writing.
@@ -132,10 +132,11 @@ impl KnownCauses {
         Self { queue: queue_arn.to_owned(), causes: BTreeMap::new(), deleted_soon_at: None }
     }
 
-    /// Reads a file; one that is not there knows nothing yet.
+    /// Reads a file. Without the file there are no known causes yet.
     ///
     /// # Errors
-    /// If it cannot be read, is damaged, or is another queue's, or its directory is not there. Nothing was changed.
+    /// If the file cannot be read, is damaged, may have been written by another user, or belongs to another queue, or
+    /// if its directory does not exist. Nothing was changed.
     pub fn read(path: &Path, queue_arn: &str) -> Result<Self, FileError> {
         let text = match read_own(path) {
             Ok(text) => text,
@@ -150,7 +151,7 @@ impl KnownCauses {
             return Err(FileError::new(path, "is not a file of known causes; name another one"));
         };
         if known_causes_of != queue_arn {
-            let why = format!("knows the causes of {known_causes_of}, not of {queue_arn}; name another file");
+            let why = format!("has the causes of {known_causes_of}, not of {queue_arn}; name another file");
             return Err(FileError::new(path, why));
         }
         let mut known = Self { deleted_soon_at: deleted_soon_reported_at, ..Self::nothing(queue_arn) };
@@ -236,7 +237,7 @@ impl KnownCauses {
     ) -> Result<Self, FileError> {
         let mut all = Self::read(path, queue_arn)?;
         let cause = all.causes.get_mut(fingerprint);
-        change(cause.ok_or_else(|| FileError::new(path, "does not have this cause: look again first"))?);
+        change(cause.ok_or_else(|| FileError::new(path, "lacks this cause: reload the list first"))?);
         replace(path, all.lines().as_bytes())?;
         Ok(all)
     }
@@ -264,7 +265,7 @@ impl KnownCauses {
         parse_rfc3339(self.causes.values().map(|cause| cause.seen_at.as_str()).max()?)
     }
 
-    /// The note on a cause, if somebody has looked into it.
+    /// The note on a cause, if it has one.
     #[must_use]
     pub fn note(&self, fingerprint: &str) -> Option<&Note> {
         self.causes.get(fingerprint)?.note.as_ref()
@@ -344,7 +345,7 @@ impl KnownCauses {
     /// Writes the file atomically, together with causes that another run has added meanwhile.
     ///
     /// # Errors
-    /// If the disk refuses, or the file was damaged meanwhile.
+    /// If the file cannot be written, or was damaged meanwhile.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
         let mut all = Self::read(path, &self.queue)?;
         for (fingerprint, cause) in &self.causes {

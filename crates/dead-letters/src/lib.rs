@@ -26,8 +26,8 @@ pub mod redrive;
 mod retention;
 mod surrogates;
 
-/// The error of a queue, a file or a filter that ends a purge or a redrive early. The backup or the journal has
-/// everything that was done.
+/// The error of a queue, a file or a filter that ends a purge or a redrive early. Everything that was done until then
+/// is in the backup or the journal.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};

@@ -1,4 +1,4 @@
-//! Selects dead letters, and finds out which of the named ones exist.
+//! Selects dead letters, and determines which of the named ones exist.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -72,25 +72,28 @@ struct Found {
 }
 
 impl Pick {
-    /// Those of this group, with one of these ids, that the filter picks.
+    /// Selects the messages of this group, with one of these ids, that the filter picks. No group, no ids or no filter
+    /// is no condition.
     #[must_use]
     pub fn new(group: Option<String>, ids: impl IntoIterator<Item = String>, filter: Option<Filter>) -> Self {
         Self { group, ids: ids.into_iter().collect(), filter, ..Self::default() }
     }
 
-    /// Those that the filter picks.
+    /// Selects the messages that the filter picks.
     #[must_use]
     pub fn filtered(filter: Filter) -> Self {
         Self { filter: Some(filter), ..Self::default() }
     }
 
-    /// One message, and its copies: by its id, or by the first eight characters or more.
+    /// Selects one message and its copies, by its id or by at least the first eight characters of it. Beginnings that
+    /// fit several messages select all of them: see [`Pick::ambiguous`].
     #[must_use]
     pub fn one(id: &str) -> Self {
         Self { ids: [id.to_owned()].into(), by_beginning: id.len() >= BEGINNING_MIN, ..Self::default() }
     }
 
-    /// A fixed set, by SQS's ids in this queue: what has been shown, and nothing that came since.
+    /// Selects a fixed set, by SQS's ids in this queue: only the messages that were shown before, none that arrived
+    /// since.
     #[must_use]
     pub fn exactly(sqs_message_ids: impl IntoIterator<Item = String>) -> Self {
         Self { set: Some(sqs_message_ids.into_iter().collect()), ..Self::default() }
@@ -99,7 +102,7 @@ impl Pick {
     /// Decides whether a dead letter is selected.
     ///
     /// # Errors
-    /// If the filter gives no answer, or was stopped on several messages in a row.
+    /// If the filter's output is neither true nor false, or it was stopped on four messages in a row.
     pub fn picks(&self, record: &DeadLetterRecord) -> Result<Choice, FilterError> {
         if self.set.as_ref().is_some_and(|set| !set.contains(&record.message.sqs_message_id)) {
             return Ok(Choice::NotPicked);
@@ -138,10 +141,10 @@ impl Pick {
         by_id && by_group
     }
 
-    /// Returns an error if the filter failed on every message.
+    /// Checks that the filter did not fail on every message: then the filter is wrong, not the messages.
     ///
     /// # Errors
-    /// If it has failed on each of them: then it is the filter that is wrong.
+    /// If it failed on each of them, with the first as an example.
     pub fn check_filter(&self) -> Result<(), FilterError> {
         let NotJudged { example, reason, .. } = self.found.not_judged.borrow().clone();
         match (&self.filter, example, reason) {

@@ -23,11 +23,11 @@ pub struct Purged {
     /// The part of the queue that was read.
     pub coverage: Option<Coverage>,
     pub interrupted: bool,
-    /// `max` has ended it: there may be more.
+    /// True if [`Purge::max`] ended it. There may be more messages.
     pub max_reached: bool,
 }
 
-/// Where messages go before they are deleted.
+/// The destination of messages before they are deleted.
 pub trait BackupWriter {
     /// Returns once all of them are safely kept.
     ///
@@ -50,7 +50,7 @@ pub struct Purge<'a, Q, C> {
     pub queue: &'a Q,
     pub clock: &'a C,
     pub pick: &'a Pick,
-    /// Messages in all.
+    /// Limit on the messages that are deleted; `u64::MAX` by default.
     pub max: u64,
     /// Returns true to end as soon as possible (Ctrl-C).
     pub interrupted: &'a dyn Fn() -> bool,
@@ -75,7 +75,8 @@ impl<'a, Q: Queue, C: Clock> Purge<'a, Q, C> {
     /// Deletes each message after it is in the backup.
     ///
     /// # Errors
-    /// If the queue, the backup or the filter fails before the first deletion.
+    /// If the queue, the backup or the filter fails before the first deletion. A later error is in [`Purged::failed`],
+    /// beside what was done before it.
     pub async fn apply(self, backup: &mut impl BackupWriter) -> Result<Purged, Failure> {
         self.run(Some(backup)).await
     }

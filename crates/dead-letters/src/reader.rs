@@ -1,5 +1,5 @@
-//! Reads a whole queue without consuming it: many receivers at once, each message once, held while there is work, and
-//! given back at the end.
+//! Reads a whole queue without consuming it: several receivers at once return each message once, keep it hidden while
+//! there is work, and make it visible again at the end.
 
 mod held;
 mod patience;
@@ -22,7 +22,7 @@ pub use held::HIDDEN;
 use held::Held;
 use patience::{give_back, patiently};
 
-/// Requests of a kind at the same time: SQS answers one within some 20 ms, so this is thousands of messages a second.
+/// Requests of a kind at the same time: SQS answers one within some 20 ms, so this is thousands of messages per second.
 pub(crate) const REQUESTS_MAX: usize = 16;
 const MESSAGES_OF_A_REQUEST: u8 = 10;
 /// Long, so that SQS asks all of its servers; short, since the last ones wait in vain.
@@ -75,7 +75,7 @@ struct Answer {
     repeated: u64,
 }
 
-/// SQS's answer to the deletion of one message; it is not yet trusted.
+/// SQS's answer to the deletion of one message. [`Reader::deleted`] decides whether it can be trusted.
 pub struct DeletionAnswer {
     id: String,
     handle: String,
@@ -88,9 +88,10 @@ pub struct DeletionAnswer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     pub seen: u64,
-    /// Messages in the queue, as SQS counts them.
+    /// Messages in the queue, as SQS counted them at the start. The count is approximate and may be a minute old
+    /// ("GetQueueAttributes", Amazon SQS API Reference).
     pub approximate: u64,
-    /// Messages that came out and could not be understood: they stay, and nothing else is known of them.
+    /// Messages that were received but could not be parsed. They stay in the queue.
     pub unreadable: u64,
     /// True if these are all messages. If not, the others are unreadable, in flight elsewhere, or more than can be in
     /// flight.
@@ -122,7 +123,7 @@ pub enum NotDeleted {
 }
 
 impl NotDeleted {
-    /// Advice: a sentence without its end.
+    /// Advice on what to do about it: a sentence without its full stop.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -152,7 +153,8 @@ pub struct ReaderError {
 /// The rights on the key of a queue that is sent to ("Key management", Amazon SQS Developer Guide).
 pub const SEND_KEY_RIGHTS: &str = "kms:GenerateDataKey and kms:Decrypt";
 
-/// The error. If SQS denied access, it names the missing right: `right`, or `key_right` on the queue's key.
+/// Formats an error. If SQS denied access, the text names the missing right: `right` on the queue, or `key_right` on
+/// its key.
 #[must_use]
 pub fn with_right(error: &EntryError, right: &str, key_right: &str) -> String {
     if !is_denied(error) {
@@ -173,7 +175,8 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     /// Starts to read.
     ///
     /// # Errors
-    /// If SQS does not say how many messages there are.
+    /// If SQS does not return the number of messages in five tries within some 3 s, or denies it
+    /// (`sqs:GetQueueAttributes`).
     pub async fn new(queue: &'a Q, clock: &'a C) -> Result<Self, ReaderError> {
         let depth = patiently(clock, || queue.depth())
             .await
@@ -206,7 +209,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     /// Returns more messages, each only once; `None` when there are no more. May be dropped at any time.
     ///
     /// # Errors
-    /// If SQS refuses, or fails again and again.
+    /// If SQS refuses a receive, or fails five times in a row.
     pub async fn next(&mut self) -> Result<Option<Vec<ReceivedMessage>>, ReaderError> {
         loop {
             let answer = self.answers.pop_front();
@@ -246,16 +249,16 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         self.held.is_hidden(&message.sqs_message_id)
     }
 
-    /// Deletes messages that came out, and returns one outcome per message, in order. Deleted messages are not given
-    /// back.
+    /// Deletes messages that were read, and returns one outcome per message, in order. A message whose deletion is not
+    /// certain is an error, stays held, and becomes visible again at the end.
     pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), NotDeleted>> {
         let deletion = self.deletion(messages);
         let answers = self.during(deletion).await;
         self.deleted(answers)
     }
 
-    /// [`Reader::delete`], for several at the same time: asks SQS, while the reader runs. [`Reader::deleted`] says what
-    /// came of it.
+    /// Starts a deletion like [`Reader::delete`], so that several can run at the same time beside the reader.
+    /// [`Reader::deleted`] turns the answers into outcomes.
     pub fn deletion(&self, messages: &[&ReceivedMessage]) -> BoxFuture<'a, Vec<DeletionAnswer>> {
         let asked: Vec<_> = messages.iter().map(|message| self.asked_to_delete(message)).collect();
         let (queue, clock) = (self.queue, self.clock);
@@ -271,7 +274,8 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         .boxed()
     }
 
-    /// One outcome per message. A message that is not deleted stays held, and is given back at the end like all others.
+    /// Decides which messages are deleted: one outcome per answer. A message that is not deleted stays held, and
+    /// becomes visible again at the end like all others.
     pub fn deleted(&mut self, answers: Vec<DeletionAnswer>) -> Vec<Result<(), NotDeleted>> {
         answers.into_iter().map(|answer| self.believed(answer)).collect()
     }

@@ -83,7 +83,7 @@ enum Body<'a> {
 }
 
 impl DeadLetterRecord {
-    /// Reads what there is to read.
+    /// Reads a message of a DLQ. It never fails: parts that are missing or cannot be read are left empty.
     #[must_use]
     pub fn new(message: ReceivedMessage) -> Self {
         let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
@@ -118,7 +118,8 @@ impl DeadLetterRecord {
         Self { error_type, error_details, is_annotated, foreign, dead_letter, fingerprint, metadata, message }
     }
 
-    /// True if redeliver wrote nothing in it: no envelope, no `Redeliver`, and no document of its functions.
+    /// True if redeliver wrote nothing in the message: no envelope, no attribute `Redeliver`, and no document of its
+    /// functions.
     #[must_use]
     pub fn is_of_others(&self) -> bool {
         self.metadata.is_none() && !has_document(&self.message)
@@ -130,8 +131,8 @@ impl DeadLetterRecord {
         headline(self)
     }
 
-    /// The version of the user's function that failed, if it is known; else the function that gave it up: redeliver's
-    /// own by its part of the loop, another one by its name.
+    /// The version of the user's function that failed, such as `orders:41`, if it is known; else the function that gave
+    /// the message up: redeliver's own by its part of the loop, any other by its name.
     #[must_use]
     pub fn function(&self) -> Option<String> {
         let failed = |ours: &DeadLetter| ours.cause.function.clone();
@@ -156,14 +157,14 @@ impl DeadLetterRecord {
         by_attribute.or_else(by_metadata).or_else(|| message.message_group_id.clone())
     }
 
-    /// True if anybody who sees the record may see the attribute's value: the tenant, by which dead letters are counted,
-    /// and what redeliver has written. All others are masked like the body.
+    /// True if the attribute's value is shown without `--reveal`: the tenant, by which dead letters are counted, and
+    /// what redeliver has written. All other values are masked like the body.
     #[must_use]
     pub fn is_open(&self, attribute: &str) -> bool {
         attribute == TENANT || self.is_ours(attribute)
     }
 
-    /// True if the member `metadata` of its body is redeliver's own, and so may be shown to anybody who sees the record.
+    /// True if the member `metadata` of its body is redeliver's own, and so is shown without `--reveal`.
     #[must_use]
     pub const fn has_open_metadata(&self) -> bool {
         self.metadata.is_some() || self.is_annotated
@@ -292,9 +293,9 @@ fn is_raw(message: &ReceivedMessage) -> bool {
     message.attributes.contains_key(FAILURE)
 }
 
-/// Our `ErrorType`. Anybody may name an attribute like this: ours is a code, and stands on what the annotator wrote,
-/// which has no `Failure` any more. A code that only a later version knows is one only together with a document that the
-/// annotator surely wrote: a producer may have one that looks like it.
+/// Our `ErrorType`. A producer can use the same name: ours is a code, on a message that the annotator wrote and that
+/// has no `Failure` any more. A code of a later version counts only beside a document that the annotator certainly
+/// wrote.
 fn annotated_code(message: &ReceivedMessage) -> Option<&str> {
     let code = text(message, ERROR_TYPE).filter(|_| !is_raw(message))?;
     let is_code = match Code::read(code)? {
@@ -340,7 +341,8 @@ fn first_id<'a>(message: &'a ReceivedMessage, ours: Option<&'a DeadLetter>) -> &
     ours.map_or(&message.sqs_message_id, |ours| &ours.sqs_message_id)
 }
 
-/// As the schema of `DeadLetter` has it; what anybody else wrote there may be of any length.
+/// True for a fingerprint by the schema of `DeadLetter`: 16 hexadecimal digits. Other writers' texts may have any
+/// length.
 fn is_fingerprint(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

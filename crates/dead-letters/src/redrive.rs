@@ -1,7 +1,7 @@
-//! From the DLQ back to the source queue, without losing anything on the way.
+//! Redriving: dead letters are sent from the DLQ back to the source queue, and none is lost on the way.
 //!
-//! A [`Redrive`] looks at each dead letter and its [`Plan`] decides; what it did is in the [`Journal`], what came of it
-//! is counted in the [`RedriveReport`], and how it ended is an [`Ending`].
+//! A [`Redrive`] reads each dead letter and its [`Plan`] decides on it. The [`Journal`] records each step on disk, the
+//! [`RedriveReport`] counts the results, and the [`Ending`] is the exit code.
 
 mod apply;
 mod ending;

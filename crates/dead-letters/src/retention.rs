@@ -10,13 +10,13 @@ use redeliver_core::message::Timestamp;
 pub struct Retention(TimeDelta);
 
 impl Retention {
-    /// `None` if it is longer than any date.
+    /// The retention of a queue in seconds; `None` if it is longer than the calendar.
     #[must_use]
     pub fn of_seconds(seconds: u64) -> Option<Self> {
         TimeDelta::try_seconds(seconds.try_into().ok()?).map(Self)
     }
 
-    /// The time at which SQS deletes a message that was sent then.
+    /// The time at which SQS deletes a message that was sent at `sent_at`; `None` beyond the end of the calendar.
     #[must_use]
     pub fn ends_at(self, sent_at: Timestamp) -> Option<Timestamp> {
         sent_at.checked_add_signed(self.0)

@@ -24,7 +24,7 @@ pub(crate) fn replaced(json: &str) -> Cow<'_, str> {
 /// Reads JSON, with U+FFFD in place of each lone surrogate.
 ///
 /// # Errors
-/// It is not JSON, or is nested too deep.
+/// If the text is not JSON, or is nested too deep.
 pub fn read_lossy(json: &str) -> serde_json::Result<Value> {
     value::read(&replaced(json))
 }

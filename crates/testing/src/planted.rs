@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The end of a refusal.
-const REMEDY: &str = "so what it says is not trusted: name another file, or check this one and use a copy \
+const REMEDY: &str = "so its content is not trusted: name another file, or check this one and use a copy \
                       (`install -m 600 FILE COPY`)";
 
 /// A user other than the tests' own.

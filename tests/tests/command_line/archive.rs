@@ -74,7 +74,7 @@ async fn letters_saved_from_an_archive_are_sent_once_by_a_run_that_was_killed_an
     }
     let again = output(&stub, here.path(), &audit).await;
     assert_eq!(again.status.code(), Some(1), "{}", stderr(&again));
-    assert!(stderr(&again).contains("it is there already"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("it already exists"), "{}", stderr(&again));
 
     // One batch is confirmed and in the journal; the others are under way when the program is killed.
     let redrive =

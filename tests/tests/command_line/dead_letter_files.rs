@@ -171,7 +171,7 @@ fn invalid_messages_are_mended_into_a_file_that_goes_through_the_loop() {
     assert!(mended.text().contains(r#""order":"A\ud800""#), "byte for byte");
     let again = redeliver(&[&redrive[..], &["--apply"]].concat());
     assert_eq!(again.status.code(), Some(1), "{}", stderr(&again));
-    assert!(stderr(&again).contains("it is there already"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("it already exists"), "{}", stderr(&again));
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
     let audited = report_with(4, &output);
     assert_eq!((&audited["total"], &audited["coverage"]["unreadable"]), (&2.into(), &2.into()));
     for told in [
-        format!("{}:2: left out: it cannot be read from column 2 on", mixed.name()),
-        format!("{}:4: left out: it is a message, and no dead letter", mixed.name()),
+        format!("{}:2: left out: it is not valid JSON at column 2", mixed.name()),
+        format!("{}:4: left out: it is a message, not a dead letter", mixed.name()),
     ] {
         assert!(stderr(&output).contains(&told), "{told} in {}", stderr(&output));
     }
@@ -205,7 +205,7 @@ fn what_cannot_be_a_file_of_dead_letters_is_refused_with_what_to_do() {
         (&["audit", dead.name(), "--queue", "q"], 2, "cannot be used with"),
         (&["purge", dead.name(), "--where", "true", "--backup", "b"], 2, "unexpected argument"),
         (&["redrive", dead.name()], 2, "name the destination: --to QUEUE, or -o FILE"),
-        (&["redrive", dead.name(), "-o", dead.name()], 1, "it is there already"),
+        (&["redrive", dead.name(), "-o", dead.name()], 1, "it already exists"),
         (&["redrive", dead.name(), "--stack", "s"], 2, "cannot be used with"),
         (
             &["send", "s3://letters/prod", "--backup", "--queue", "orders"],

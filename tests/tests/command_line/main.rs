@@ -253,7 +253,7 @@ fn final_records_that_are_there_already_are_not_overwritten() {
         let output = redeliver(&["local", file, "--fail-rate", "1", "--final-dlq", dead.name()]);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         let said = format!(
-            "error: {}: cannot be written: it is there already; name another file, so that nothing is overwritten\n",
+            "error: {}: cannot be written: it already exists; name another file, so that nothing is overwritten\n",
             dead.name()
         );
         assert_eq!(stderr(&output), said);

@@ -516,7 +516,7 @@ fn what_is_wrong_is_named() {
     );
     assert!(
         failed(&policy, &["--plot", "/absent/out.svg", "--messages", "1"])
-            .contains("its directory is not there; make that first")
+            .contains("its directory does not exist; create it first")
     );
     assert!(
         failed(&policy, &["--prices", prices.name()])

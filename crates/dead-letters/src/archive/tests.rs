@@ -57,7 +57,7 @@ fn an_archive_is_a_new_file_that_others_cannot_read() {
     archive.append(&received("b", Attributes::new())).unwrap();
     archive.sync().unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);
-    assert!(Archive::create(&path).unwrap_err().to_string().contains("is there already"));
+    assert!(Archive::create(&path).unwrap_err().to_string().contains("it already exists"));
     let permissions = std::fs::metadata(&path).unwrap().permissions();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777, 0o600);
 }

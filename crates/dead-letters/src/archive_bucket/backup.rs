@@ -8,7 +8,8 @@ use super::{ArchiveBucket, line_of};
 use crate::purge::BackupWriter;
 use crate::{ArchivedMessage, DeadLetterRecord, Failure};
 
-/// Writes dead letters to an archive. One that the annotator has written is not written again.
+/// A backup that writes dead letters to an archive bucket. An object that the annotator has already written there is
+/// kept, unless values are left out of it: then the write fails.
 #[derive(Debug)]
 pub struct BucketBackup<S, C> {
     bucket: ArchiveBucket<S, C>,
@@ -33,11 +34,11 @@ impl<S: ReadableStore, C: Clock> BucketBackup<S, C> {
         match there.and_then(|line| serde_json::from_slice::<ArchivedMessage>(&line).ok()) {
             Some(there) if there.omitted.is_empty() => Ok(()),
             Some(_) => Err(format!(
-                "{key} is in the archive without values that it leaves out, and could not be sent again from there: \
-                 name a file with --backup"
+                "{key} is in the archive with values left out, so it could not be sent again from there: name a file \
+                 with --backup"
             )
             .into()),
-            None => Err(format!("{key} is there and is not a dead letter: name a file with --backup").into()),
+            None => Err(format!("{key} exists and is not a dead letter: name a file with --backup").into()),
         }
     }
 }

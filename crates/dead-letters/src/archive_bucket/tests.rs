@@ -137,13 +137,13 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
     let mut output = Vec::new();
     let left_out = clock.block_on(archive.read(found.deaths, &mut output, &|_| {})).unwrap();
     assert_eq!(lines(&output), [line(1)]);
-    let not_gzip = "it is not gzip, or is cut off";
+    let not_gzip = "it is not gzip, or is truncated";
     let expected = [
         (key(0), not_gzip),
         (key(1), not_gzip),
-        (key(2), "it is JSON of another kind"),
+        (key(2), "it is JSON, but not a dead letter"),
         (key(3), "it has more than one line"),
-        (key(4), "it has more than 4194304 bytes, and a dead letter has not"),
+        (key(4), "it has more than 4194304 bytes, the limit for a dead letter"),
     ];
     assert_eq!(left_out, expected.map(|(key, why)| LeftOut { key, why: why.to_owned() }));
 }
@@ -187,7 +187,7 @@ fn an_object_that_is_in_glacier_or_gone_is_left_out_and_the_others_are_read() {
     let left_out = clock.block_on(archive.read(found.deaths, &mut output, &|_| {})).unwrap();
     assert_eq!(lines(&output), [line(3)]);
     let frozen = "it is in a storage class that cannot be read; restore it first";
-    let expected = [(&keys[0], frozen), (&keys[1], "it is gone since it was listed")];
+    let expected = [(&keys[0], frozen), (&keys[1], "it was deleted after it was listed")];
     assert_eq!(left_out, expected.map(|(key, why)| LeftOut { key: key.clone(), why: why.to_owned() }));
 }
 
@@ -225,7 +225,7 @@ fn a_refused_request_ends_it_and_names_the_right_and_a_lost_answer_does_not() {
     assert_eq!(
         denied("s3:PutObject"),
         "k: refused (AccessDenied): you need s3:PutObject there, and kms:GenerateDataKey on the bucket's own key if it has \
-         one; if the bucket is not of the queue's account, name its account with --bucket-owner"
+         one; if the bucket belongs to another account, name that account with --bucket-owner"
     );
 
     let mut requests = 0;
@@ -274,7 +274,7 @@ fn nothing_may_be_deleted_whose_object_is_no_dead_letter() {
         put(&clock, &store, &key, content.clone());
         let mut backup = BucketBackup::new(archive(&store, &clock), DLQ.to_owned());
         let refused = clock.block_on(backup.keep(std::slice::from_ref(&record))).unwrap_err();
-        let why = format!("{key} is there and is not a dead letter: name a file with --backup");
+        let why = format!("{key} exists and is not a dead letter: name a file with --backup");
         assert_eq!(refused.to_string(), why, "{content:?}");
         assert_eq!(store.objects()[&key], content, "it stays as it is");
     }

@@ -17,23 +17,23 @@ use crate::{ArchivedMessage, LINE_BYTES_MAX};
 /// The reason why a line is not a dead letter, without any value of the line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum BadLine {
-    #[error("it cannot be read from column {0} on")]
+    #[error("it is not valid JSON at column {0}")]
     NotJson(usize),
     #[error("it ends in the middle of a JSON document; a dead letter is on one line, as `jq -c .` writes it")]
     Unfinished,
     #[error("there are several JSON documents on it; put each on a line of its own, as `jq -c .` does")]
     Several,
-    #[error("it is JSON of another kind")]
+    #[error("it is JSON, but not a dead letter")]
     AnotherKind,
-    #[error("it is a message, and no dead letter")]
+    #[error("it is a message, not a dead letter")]
     Message,
-    #[error("it is of `audit --format jsonl`, which does not have all of a message: use `audit --save`")]
+    #[error("it is output of `audit --format jsonl`, which omits parts of a message: use `audit --save`")]
     Shown,
-    #[error("a time or an attribute of it was changed")]
+    #[error("one of its times or attributes was changed")]
     Changed,
-    #[error("the value of an attribute is not in it, as `local` leaves out binary ones")]
+    #[error("it lacks the value of a binary attribute, which `local` leaves out")]
     BinaryAttribute,
-    #[error("it has {0} bytes; a dead letter has at most {LINE_BYTES_MAX}")]
+    #[error("it has {0} bytes; the limit for a dead letter is {LINE_BYTES_MAX}")]
     TooLong(usize),
 }
 

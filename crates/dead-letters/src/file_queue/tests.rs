@@ -43,7 +43,7 @@ fn a_reader_finds_each_message_of_an_archive_as_it_was_and_again_the_next_time()
     let messages: Vec<_> =
         (1..=345).map(|number| record("NON_RETRYABLE_ERROR", "x\u{0}\n", number)).collect();
     let content: String = messages.iter().map(archived).collect();
-    // The last line's end is not there if somebody has cut it off.
+    // The last line may lack its end.
     let queue = queue_of(content.trim_end().as_bytes());
     for _ in 0..2 {
         let (found, coverage) = read(&queue);
@@ -113,7 +113,8 @@ fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
     );
     let queue = queue_of(content.as_bytes());
     let bad: Vec<_> = queue.bad_lines().first.iter().map(|(line, why)| (*line, why.as_str())).collect();
-    let too_long = format!("it has {} bytes; a dead letter has at most {LINE_BYTES_MAX}", LINE_BYTES_MAX + 3);
+    let too_long =
+        format!("it has {} bytes; the limit for a dead letter is {LINE_BYTES_MAX}", LINE_BYTES_MAX + 3);
     assert_eq!(
         bad,
         [
@@ -121,12 +122,12 @@ fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
                 1,
                 "it ends in the middle of a JSON document; a dead letter is on one line, as `jq -c .` writes it"
             ),
-            (4, "it is JSON of another kind"),
+            (4, "it is JSON, but not a dead letter"),
             (5, too_long.as_str()),
-            (6, "it is a message, and no dead letter"),
-            (7, "it is of `audit --format jsonl`, which does not have all of a message: use `audit --save`"),
-            (8, "a time or an attribute of it was changed"),
-            (9, "the value of an attribute is not in it, as `local` leaves out binary ones"),
+            (6, "it is a message, not a dead letter"),
+            (7, "it is output of `audit --format jsonl`, which omits parts of a message: use `audit --save`"),
+            (8, "one of its times or attributes was changed"),
+            (9, "it lacks the value of a binary attribute, which `local` leaves out"),
         ]
     );
     for _ in 0..2 {

@@ -28,7 +28,7 @@ pub(super) fn trusted(file: File) -> io::Result<File> {
 
 fn not_trusted(why: &str) -> io::Error {
     io::Error::other(format!(
-        "{why}, so what it says is not trusted: name another file, or check this one and use a copy \
+        "{why}, so its content is not trusted: name another file, or check this one and use a copy \
          (`install -m 600 FILE COPY`)"
     ))
 }

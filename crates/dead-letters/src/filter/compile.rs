@@ -29,7 +29,7 @@ pub(super) fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<Just
     let functions = functions.chain([nested_too_deep()]);
     let wrong = |mistake: Option<Mistake<'_>>| {
         let Mistake { at, reason } =
-            mistake.unwrap_or(Mistake { at: code, reason: "it cannot be understood".to_owned() });
+            mistake.unwrap_or(Mistake { at: code, reason: "it cannot be parsed".to_owned() });
         Wrong { offset: load::span(code, at).start, rest: at.chars().take(20).collect(), reason }
     };
     // Left out in both places: a name may be defined in jq itself, or built in.

@@ -1,4 +1,4 @@
-//! A member that no dead letter has is a slip of the pen: jq takes it for `null`, and `.erorr_type != "X"` picks all.
+//! Misspelled members: jq reads a member that no dead letter has as `null`, so `.erorr_type != "X"` would pick all.
 
 use jaq_core::load;
 use jaq_core::load::parse::{BinaryOp, Term};

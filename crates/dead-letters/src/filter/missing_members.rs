@@ -1,5 +1,6 @@
-//! jq takes a member that is not there for `null`, and `null` for less than any number and for unequal to any value:
-//! `.body.data.cents < 1000` picks messages that have no `cents`. Few mean that, so the commands say how many.
+//! Comparisons with missing members. jq reads a missing member as `null`, which is less than any number and unequal to
+//! any value: `.body.data.cents < 1000` picks messages without `cents`. That is rarely meant, so such messages are
+//! counted.
 
 use jaq_core::load;
 use jaq_core::load::parse::{BinaryOp, Term};

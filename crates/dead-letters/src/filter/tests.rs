@@ -116,8 +116,8 @@ fn a_filter_that_answers_neither_yes_nor_no_picks_nothing_and_is_refused() {
     ] {
         let refused = Filter::new(filter).unwrap().matches("m", document).unwrap_err();
         let text = refused.to_string();
-        let wanted = "where true or false is wanted";
-        assert_eq!(text, format!("the filter `{filter}` gives {given} on message m, {wanted}; {hint}"));
+        let wanted = "not true or false";
+        assert_eq!(text, format!("the filter `{filter}` returns {given} for message m, {wanted}; {hint}"));
         assert!(!text.replace(filter, "").contains("CANARY") && !text.contains("4242"), "{text}");
     }
 }
@@ -263,7 +263,7 @@ fn a_filter_that_is_nested_or_long_beyond_reason_is_refused_and_overflows_no_sta
         }
         assert!(Filter::new(&format!("{}1{}", open.repeat(200), close.repeat(200))).is_ok(), "{open}");
     }
-    assert_eq!(reason(&"[".repeat(20_000)), "it has 20000 bytes, and 16384 are the most");
+    assert_eq!(reason(&"[".repeat(20_000)), "it has 20000 bytes; the limit is 16384");
 }
 
 /// Nesting without brackets is limited by the length of the text alone.
@@ -280,10 +280,7 @@ fn a_filter_nested_as_deep_as_its_length_allows_overflows_no_stack() {
     ] {
         let refused = Filter::of_dead_letters(&text).and_then(|filter| filter.matches("m", "{}"));
         let given = refused.unwrap_err().to_string();
-        assert!(
-            given.contains("gives a number on message m, where true or false is wanted"),
-            "{text:.20}: {given}"
-        );
+        assert!(given.contains("returns a number for message m, not true or false"), "{text:.20}: {given}");
     }
 }
 
@@ -378,8 +375,8 @@ fn a_filter_that_does_not_end_is_stopped_after_four_messages_in_a_row_or_eight_t
         );
         assert_eq!(filter.matches("m", "{}"), Ok(Choice::Picked));
     }
-    let refused = "cannot be run: 8 earlier runs of a filter have not ended, and nothing else can end them: end redeliver, \
-                   and start it again";
+    let refused = "cannot be run: 8 earlier runs of a filter are still running and cannot be stopped: restart \
+                   redeliver";
     for error in [filter.matches("m", r#"{"endless":true}"#).unwrap_err(), Filter::new("true").unwrap_err()] {
         assert!(error.to_string().ends_with(refused), "{error}");
     }

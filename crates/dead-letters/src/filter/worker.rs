@@ -79,8 +79,7 @@ impl Worker {
         let not_started = |reason: String| FilterError::NotStarted { text: task.text.clone(), reason };
         if abandoned() >= ABANDONED_MAX {
             return Err(not_started(format!(
-                "{ABANDONED_MAX} earlier runs of a filter have not ended, and nothing else can end them: end redeliver, \
-                 and start it again"
+                "{ABANDONED_MAX} earlier runs of a filter are still running and cannot be stopped: restart redeliver"
             )));
         }
         let (questions, asked) = channel();

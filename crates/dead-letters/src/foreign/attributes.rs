@@ -1,4 +1,4 @@
-//! Services that say in attributes what failed, and leave the body as it would have been delivered.
+//! Services that record the failure in attributes, and leave the body as it would have been delivered.
 
 use redeliver_core::message::ReceivedMessage;
 use serde::Deserialize;

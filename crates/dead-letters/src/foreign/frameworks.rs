@@ -1,5 +1,5 @@
-//! Dead letters of messaging and job frameworks, by a table: one file for each framework, which says where its messages
-//! have the error. A framework that records no error still names the task that failed.
+//! Dead letters of messaging and job frameworks, by a table: one file per framework has the places of the error in its
+//! messages. A framework that records no error still names the task that failed.
 
 mod active_job;
 mod celery;
@@ -67,7 +67,7 @@ const SHAPES: [&Shape; 12] = [
     &laravel::SHAPE,
 ];
 
-const UNSAID: &str = "the message does not say why it failed";
+const UNSAID: &str = "the message records no reason for its failure";
 
 /// `None` if it is of no known framework.
 pub(super) fn read(message: &ReceivedMessage) -> Option<Foreign> {

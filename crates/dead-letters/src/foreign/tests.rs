@@ -79,9 +79,9 @@ fn each_documented_shape_is_understood() {
         (
             "sns-subscription",
             "SNS_DLQ",
-            "order-events: not delivered to a subscription, or this queue is subscribed itself; SNS does not say why",
+            "order-events: not delivered to a subscription, or this queue is subscribed itself; SNS records no reason",
         ),
-        ("sqs-redrive", "SQS_REDRIVE", "orders: its readers did not delete it, and SQS moved it"),
+        ("sqs-redrive", "SQS_REDRIVE", "orders: its consumers did not delete it, so SQS moved it"),
     ];
     assert_eq!(told, expected.map(|(name, code, details)| (name, code, details.to_owned())));
 }
@@ -130,7 +130,7 @@ fn it_is_said_until_when_the_records_of_a_stream_can_be_read() {
     {
         assert_eq!(Batch { stream, ..batch.clone() }.expires_at().is_some(), is_known, "{stream:?}");
     }
-    assert_eq!(read("scheduler").remarks(), ["Its body was cut: what was sent is not all there."]);
+    assert_eq!(read("scheduler").remarks(), ["Its body is truncated: part of the original is missing."]);
     assert_eq!(read("lambda-destination").remarks(), [""; 0]);
 }
 
@@ -186,8 +186,8 @@ fn it_is_said_until_when_the_events_of_a_bus_can_be_delivered_again() {
     assert_eq!(
         remark(record.body.replace("timestamp", "time")),
         [format!(
-            "Its events are not in this message but on {bus}: the bus keeps them for 24 hours unless it is told \
-             otherwise. {again}"
+            "Its events are not in this message but on {bus}: the bus keeps them for 24 hours unless its \
+             retention is longer. {again}"
         )]
     );
 }

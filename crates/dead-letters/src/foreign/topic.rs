@@ -25,7 +25,7 @@ pub(super) fn read(body: &str) -> Option<Foreign> {
     let found: Notification = object(body)?;
     let is_one = found.r#type == "Notification" && found.topic_arn.starts_with("arn:");
     is_one.then(|| Foreign {
-        message: "not delivered to a subscription, or this queue is subscribed itself; SNS does not say why"
+        message: "not delivered to a subscription, or this queue is subscribed itself; SNS records no reason"
             .to_owned(),
         ..Foreign::new(Writer::Sns, found.topic_arn)
     })

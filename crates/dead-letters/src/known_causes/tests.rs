@@ -97,7 +97,7 @@ fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
     assert!(why(&format!("{header}{{}}\n")).starts_with("line 2 is not a known cause (missing field"));
     assert_eq!(
         why("{\"known_causes_of\":\"arn:other\"}\n"),
-        format!("knows the causes of arn:other, not of {QUEUE}; name another file")
+        format!("has the causes of arn:other, not of {QUEUE}; name another file")
     );
 }
 
@@ -106,7 +106,7 @@ fn a_directory_that_is_not_there_is_told_before_anything_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nowhere/causes.jsonl");
     let error = KnownCauses::read(&path, QUEUE).unwrap_err().to_string();
-    let expected = "its directory is not there; make that first, or name another file";
+    let expected = "its directory does not exist; create it first, or name another file";
     assert_eq!(error, format!("{}: {expected}", path.display()));
 }
 
@@ -133,7 +133,7 @@ fn of_too_many_causes_those_that_were_seen_last_stay() {
 }
 
 proptest! {
-    /// Each look tells what is new in it; some are killed after they have told, and before they remember.
+    /// Each reading reports its new causes; some are killed after the report, and before they remember them.
     #[test]
     fn each_cause_is_told_at_least_once_and_once_if_nobody_is_killed(
         looks in prop::collection::vec((prop::collection::btree_set(0_u8..6, 0..5), any::<bool>()), 0..12),
@@ -143,11 +143,11 @@ proptest! {
         for (number, (causes, killed)) in looks.into_iter().enumerate() {
             let groups: Vec<_> = causes.iter().map(|cause| group(&cause.to_string(), 1)).collect();
             for new in known.new_among(&groups) {
-                prop_assert!(!remembered.contains(&new.fingerprint), "told a second time");
+                prop_assert!(!remembered.contains(&new.fingerprint), "reported a second time");
                 told.insert(new.fingerprint.clone());
             }
             for group in &groups {
-                prop_assert!(told.contains(&group.fingerprint), "never told");
+                prop_assert!(told.contains(&group.fingerprint), "never reported");
             }
             if !killed {
                 known.remember(&groups, at(i64::try_from(number).unwrap()));
@@ -187,7 +187,7 @@ fn a_note_stays_through_later_readings_and_a_reading_that_began_before_it() {
     KnownCauses::write_note(&path, QUEUE, "a", None, None).unwrap();
     assert_eq!(KnownCauses::read(&path, QUEUE).unwrap().note("a"), None);
     let error = KnownCauses::write_note(&path, QUEUE, "c", Some(note), None).unwrap_err().to_string();
-    assert_eq!(error, format!("{}: does not have this cause: look again first", path.display()));
+    assert_eq!(error, format!("{}: lacks this cause: reload the list first", path.display()));
 }
 
 #[test]

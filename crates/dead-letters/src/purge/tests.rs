@@ -144,7 +144,7 @@ fn a_backup_is_never_overwritten() {
     replace(&path, b"precious").unwrap();
     let error = Archive::create(&path).unwrap_err().to_string();
     assert!(
-        error.ends_with("is there already; name another file, so that nothing is overwritten"),
+        error.ends_with("it already exists; name another file, so that nothing is overwritten"),
         "{error}"
     );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");

@@ -14,10 +14,10 @@ use redeliver_core::ports::{Clock, EntryOutcome, Queue};
 
 use super::{Asked, MESSAGES_OF_A_REQUEST, REQUESTS_MAX};
 
-/// Short, so that messages are soon visible again if this program is killed. An extension is asked for in the middle:
-/// time for some tries.
+/// The time for which messages are hidden at first, 2 minutes: short, so that they are soon visible again if this
+/// program is killed. Extensions are requested after half of it, which leaves time for several tries.
 pub const HIDDEN: Duration = Duration::from_secs(120);
-/// The longest that messages are hidden at a time. 120,000 messages then need 14 requests a second to stay hidden.
+/// The longest that messages are hidden at a time. 120,000 messages then need 14 requests per second to stay hidden.
 const HIDDEN_MAX: Duration = Duration::from_secs(1800);
 /// An extension that waits for so long shows that SQS is too slow for the number of messages that are held.
 const LATE: Duration = Duration::from_secs(15);

@@ -9,11 +9,11 @@ use redeliver_core::ports::{Clock, EntryError, Queue};
 
 use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX, is_denied};
 
-/// A failed request is tried again so often, with pauses that double.
+/// Tries of a request, with pauses between them that double.
 pub(super) const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Visible again, at once; how many are not.
+/// Makes messages visible again, at once. Returns the number of those that stay hidden.
 pub(super) async fn give_back<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: Vec<String>) -> u64 {
     let now = VisibilitySeconds::new(0).expect("zero is within the limits");
     let mut waiting: Vec<_> = handles.into_iter().map(|handle| (handle, now)).collect();
@@ -42,7 +42,7 @@ pub(super) async fn give_back<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles:
     waiting.len() as u64 + refused.get()
 }
 
-/// Asks again if that may help.
+/// Repeats a request while it fails with a retryable error, up to [`TRIES`] times.
 pub(super) async fn patiently<T, C: Clock, F: Future<Output = Result<T, EntryError>>>(
     clock: &C,
     ask: impl Fn() -> F,

@@ -178,7 +178,7 @@ fn what_was_deleted_meanwhile_is_not_given_back() {
 
 #[test]
 fn messages_that_cannot_be_understood_are_counted_given_back_and_hide_no_others() {
-    // Whole answers of them: the receiver goes on.
+    // Whole answers of them: the receiver continues.
     let world = world_of((0..100).map(|n| if n < 90 { GARBLED.to_owned() } else { n.to_string() }));
     let queue = Garbled::queue(&world.queue);
     let (seen, coverage) = world.clock.block_on(async {

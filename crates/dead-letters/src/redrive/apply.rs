@@ -18,7 +18,7 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
     /// Reports what would be done, and does nothing.
     ///
     /// # Errors
-    /// If the DLQ cannot be read, or a filter gives no answer.
+    /// If the DLQ cannot be read, or a filter's output is neither true nor false.
     pub async fn dry_run(&self) -> Result<RedriveReport, Failure> {
         self.dry_run_after(None).await
     }
@@ -36,11 +36,13 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
         self.look(journal, &mut would_send).await
     }
 
-    /// Writes what would be sent back, a body a line, and leaves all dead letters where they are; those that the journal
-    /// says were sent are counted and left out. The plan must say that it is for lines.
+    /// Writes the bodies that would be sent back, one per line, and leaves all dead letters where they are. Those that
+    /// were sent according to the journal are counted and left out. [`Plan::into_lines`](super::Plan::into_lines) must
+    /// be set.
     ///
     /// # Errors
-    /// If the dead letters cannot be read, the output cannot be written, or a filter gives no answer.
+    /// If the dead letters cannot be read, the output cannot be written, or a filter's output is neither true nor
+    /// false.
     pub async fn write(
         &self,
         journal: Option<&Journal>,
@@ -98,10 +100,12 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
 }
 
 impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
-    /// Sends back what the plan selects, in as many passes as it takes.
+    /// Sends back what the plan selects and deletes it from the DLQ, in as many passes as that takes.
     ///
     /// # Errors
-    /// If the DLQ or the disk fails, or a filter gives no answer; a second run with the same journal goes on where this one ended.
+    /// If the DLQ or a filter fails before anything was done, or the first or the last line of the journal cannot be
+    /// written. A later error is in [`RedriveReport::early`]. A second run with the same journal continues where this
+    /// one ended.
     pub async fn apply(&self, journal: &mut Journal) -> Result<RedriveReport, Failure> {
         let report = Run::new(self, journal).finish().await?;
         if report.done() == 0 {

@@ -23,11 +23,12 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The ending of a run with this report, in which `max` messages were to be sent at most.
+    /// The ending of a run with this report. `max` is the run's limit on messages: a run that reached it need not have
+    /// read all of the DLQ.
     #[must_use]
     pub fn of(report: &RedriveReport, max: u64) -> Self {
         match report.early {
-            // First: a person who does not know it would make copies.
+            // First: without this hint another redrive would make copies.
             _ if report.not_deleted > 0 => Self::NotDeleted,
             Some(Early::Failed(_)) => Self::Failed,
             Some(Early::Interrupted) => Self::Interrupted,
@@ -38,6 +39,7 @@ impl Ending {
         }
     }
 
+    /// The exit code of the `redrive` command for this ending.
     #[must_use]
     pub const fn exit_code(self) -> ExitCode {
         match self {

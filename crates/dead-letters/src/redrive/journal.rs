@@ -91,18 +91,19 @@ impl JournalError {
     pub fn for_file(self) -> Self {
         let Some(to) = &self.to_other else { return self };
         let reason = format!(
-            "belongs to another redrive, to {to}, and only it says what of the file was sent: finish that redrive, where it \
-             was begun and with its queue"
+            "belongs to another redrive, to {to}, and is the only record of what was sent from the file: finish that \
+             redrive first, with its queue and where it was started"
         );
         Self { reason, ..self }
     }
 }
 
 impl Journal {
-    /// Opens a journal, or starts it, for this plan.
+    /// Opens the journal of this plan and locks it, or creates it. A torn last line, as a crash leaves it, is cut off.
     ///
     /// # Errors
-    /// If it is another plan's or another user's, cannot be read or written, or is damaged elsewhere than at its very end.
+    /// If it belongs to another plan or another user, is in use by another run, cannot be read or written, or is
+    /// damaged anywhere but in its last line.
     pub fn open(path: &Path, id: &str, from: &str, to: &str) -> Result<Self, JournalError> {
         let failed = |reason: String| JournalError::new(path, reason);
         let file = open_own(path, true).map_err(|error| failed(error.to_string()))?;
@@ -126,19 +127,19 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Reads the journal of this plan, whose run may be writing on; `None` if it is not begun yet.
+    /// Reads the journal of this plan, also while its run is writing to it; `None` if it does not exist yet.
     ///
     /// # Errors
-    /// If it is another plan's or another user's, cannot be read, or is damaged elsewhere than at its very end.
+    /// If it belongs to another plan or another user, cannot be read, or is damaged anywhere but in its last line.
     pub fn read(path: &Path, id: &str, from: &str, to: &str) -> Result<Option<Self>, JournalError> {
         let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
         Self::read_if(path, |first| check_plan(path, first, &plan))
     }
 
-    /// Reads the journal of the redrives from a source, to whichever queue; `None` if it is not begun yet.
+    /// Reads the journal of redrives from a source, to any queue; `None` if it does not exist yet.
     ///
     /// # Errors
-    /// If it is of another source or another user's, cannot be read, or is damaged elsewhere than at its very end.
+    /// If it belongs to another source or another user, cannot be read, or is damaged anywhere but in its last line.
     pub fn read_of_source(path: &Path, source: &str) -> Result<Option<Self>, JournalError> {
         Self::read_if(path, |first| match first {
             Entry::Plan { from, .. } if from == source => Ok(()),
@@ -176,10 +177,10 @@ impl Journal {
         }
     }
 
-    /// Reads how far a redrive is. Its run may be writing on.
+    /// Reads the progress of a redrive, also while its run is writing to the journal.
     ///
     /// # Errors
-    /// If it is another user's, cannot be read, or is damaged elsewhere than at its very end.
+    /// If it belongs to another user, cannot be read, or is damaged anywhere but in its last line.
     pub fn counts_of(path: &Path) -> Result<JournalCounts, JournalError> {
         let file = open_own(path, false).map_err(|error| JournalError::new(path, error.to_string()))?;
         let mut journal = Self::unread(path, file);
@@ -228,7 +229,7 @@ impl Journal {
         letter.is_some_and(|letter| letter.message_id != message_id)
     }
 
-    /// SQS's ids of the dead letters that were sent back, by whichever run, and whose deletion is not confirmed.
+    /// SQS's ids of the dead letters that any run has sent back and whose deletion is not confirmed.
     pub fn not_deleted(&self) -> impl Iterator<Item = &str> {
         let sent = self.letters.iter().filter(|(_, letter)| letter.step == Step::Sent);
         sent.map(|(sqs_message_id, _)| sqs_message_id.as_str())
@@ -261,7 +262,7 @@ impl Journal {
     /// Writes entries and waits until they are on disk.
     ///
     /// # Errors
-    /// If the disk refuses: nothing that depends on them may be done then.
+    /// If the file cannot be written: nothing that depends on these entries may be done then.
     pub fn write(&mut self, entries: &[Entry]) -> Result<(), JournalError> {
         if entries.is_empty() {
             return Ok(());
@@ -385,7 +386,8 @@ fn other_redrive(path: &Path, first: &Entry) -> JournalError {
     JournalError { to_other, ..JournalError::new(path, reason.to_owned()) }
 }
 
-/// The id of a redrive: a digest of its queues and of everything that decides what is sent.
+/// The id of a redrive, 16 hexadecimal digits: a digest of its queues, its selection and its edit. A journal is valid
+/// only for the id that it was created with.
 #[must_use]
 pub fn plan_id(parts: &[&str]) -> String {
     let mut hash = Sha256::new();

@@ -30,14 +30,14 @@ pub struct Plan {
     pub edited_only: bool,
     /// Edited messages get a new `message_id`.
     pub new_id: bool,
-    /// Messages that were sent back this often stay.
+    /// Messages that were sent back this many times stay: they are parked.
     pub max_generation: u32,
-    /// Messages are written to a file, a body a line.
+    /// Messages are written to a file, one body per line.
     pub into_lines: bool,
     /// Messages are sent to a FIFO queue: each to the end of its group.
     pub to_fifo: bool,
     /// The DLQ is known to be a deployment's. A plain message in which redeliver wrote nothing is then one of its loop
-    /// and keeps its id, in `Redeliver`; else it is somebody else's and goes back as it is.
+    /// and keeps its id, in `Redeliver`; else it belongs to another program and goes back as it is.
     pub from_deployment: bool,
     /// The queues that messages come from.
     pub sources: Sources,
@@ -104,24 +104,24 @@ pub enum Reason {
     NotALine,
     #[error("it has no message_id that --new-id could replace: redeliver did not write it")]
     WithoutId,
-    #[error("SQS does not say which queue it comes from: name the queue to send to with --to")]
+    #[error("SQS did not record its source queue: name the queue to send to with --to")]
     UnknownSource,
-    #[error("the queue that it comes from cannot be used: {0}")]
+    #[error("its source queue cannot be used: {0}")]
     UnusableSource(String),
-    #[error("it has no message group, without which a FIFO queue takes no message")]
+    #[error("it has no message group, which a FIFO queue requires")]
     WithoutGroup,
     #[error(
-        "the edit gives it another message_id than in an earlier run, which may have sent it: it must come to the same one each \
-         time"
+        "the edit sets another message_id than in an earlier run, which may have sent it: it must set the same one in \
+         each run"
     )]
     AnotherId,
 }
 
 impl Plan {
-    /// Decides on one message.
+    /// Decides on one message: whether it goes back, and with which body, attributes and id.
     ///
     /// # Errors
-    /// If a filter gives no answer, or was stopped on several messages in a row.
+    /// If a filter's output is neither true nor false, or it was stopped on four messages in a row.
     pub fn decide(&self, record: &DeadLetterRecord) -> Result<Verdict, FilterError> {
         let from = record.message.redriven_from.as_deref();
         if let Sources::Only(arn) = &self.sources
@@ -286,7 +286,7 @@ impl Plan {
         }
     }
 
-    /// Somebody else's message. It has no generation, and SQS's id is its only one.
+    /// A message of another program. It has no generation, and SQS's id is its only one.
     fn unchanged(&self, record: &DeadLetterRecord, body: &str) -> Result<Resent, Reason> {
         if let Some(plain) = self.schema.plain() {
             plain.check_body(body).map_err(|invalid| Reason::NotAMessage(invalid.to_string()))?;
@@ -347,7 +347,7 @@ fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
 }
 
 /// The reason why a plain message stays whose attributes cannot be folded.
-const NO_PLACE: &str = "none of its ten attributes can make room for redeliver's own";
+const NO_PLACE: &str = "its ten attributes leave no room for redeliver's own";
 
 #[cfg(test)]
 mod tests;

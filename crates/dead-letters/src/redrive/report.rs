@@ -27,7 +27,7 @@ pub struct RedriveReport {
     pub edit_example: Option<EditExample>,
     /// Edited ones that were sent under a new `message_id`.
     pub new_ids: u64,
-    /// Sent back by an earlier run that could not delete them any more: deleted.
+    /// Sent back by an earlier run that could not delete them, and deleted by this one.
     pub deleted_only: u64,
     /// Messages that may be in the source queue beyond one for each dead letter: sends that had no answer, of this run
     /// and of one before it that was killed.
@@ -39,7 +39,8 @@ pub struct RedriveReport {
     /// The result of watching the pilot.
     pub watched: Option<Watched>,
     pub not_selected: u64,
-    /// Selected, seen and left in the DLQ, since enough were sent back, or would be. A run stops looking then.
+    /// Selected, read and left in the DLQ, because [`Limits::max`](super::Limits::max) was reached. A run stops reading
+    /// then.
     pub left_by_max: u64,
     /// The part of the DLQ that was read.
     pub coverage: Option<Coverage>,
@@ -53,7 +54,7 @@ pub struct RedriveReport {
     pub new_id_examples: Vec<(String, String)>,
     /// Those among `staying` that the next run may send.
     pub to_retry: u64,
-    /// Why, how many, and which for example.
+    /// The messages that stay, by reason: their number, and SQS's ids of up to three of them.
     pub staying: BTreeMap<String, (u64, Vec<String>)>,
     /// Messages that this run sent and that are in the DLQ again, by their own ids.
     pub came_back: BTreeSet<String>,
@@ -68,7 +69,7 @@ pub struct EditExample {
     /// The body that would be sent without the edit: the changes that any redrive makes are not the edit's.
     pub before: String,
     pub after: String,
-    /// True if its `metadata` is redeliver's, which is shown to anybody who sees the message.
+    /// True if its `metadata` is redeliver's own, and so is shown without `--reveal`.
     pub has_open_metadata: bool,
 }
 
@@ -105,7 +106,7 @@ pub enum Early {
     /// Too many of the sent messages failed again.
     Stopped,
     Interrupted,
-    /// It could not go on, for this reason.
+    /// An error ended it, with this reason.
     Failed(String),
 }
 
@@ -171,8 +172,8 @@ impl RedriveReport {
         self.by_source.iter().filter(move |(arn, _)| *arn != to).map(|(arn, count)| (arn.as_str(), *count))
     }
 
-    /// The plan's part that no run over one of its queues counts: what is not selected, and what stays for these
-    /// reasons.
+    /// The part of the plan's report that no run over a single queue counts: messages that are not selected, and those
+    /// that stay for these reasons.
     #[must_use]
     pub fn without_runs(&self, reasons: &[String]) -> Self {
         let stays = |reason: &String| reasons.contains(reason);
@@ -228,7 +229,7 @@ impl RedriveReport {
         self.to_retry += 1;
         self.stay(
             sqs_message_id,
-            "could not be kept hidden from others until its turn: run it again".to_owned(),
+            "became visible to other programs before it was sent: run it again".to_owned(),
         );
     }
 
@@ -252,7 +253,7 @@ impl RedriveReport {
         self.staying.clear();
     }
 
-    /// Dead letters to skip from now on.
+    /// The dead letters that are finished: sent back, or sent before and deleted now.
     #[must_use]
     pub fn done(&self) -> u64 {
         self.sent + self.deleted_only
@@ -276,6 +277,7 @@ impl RedriveReport {
         self.came_back.len() as u64
     }
 
+    /// The number of messages that stay, for any reason.
     #[must_use]
     pub fn staying_count(&self) -> u64 {
         self.staying.values().map(|(count, _)| count).sum()
@@ -292,6 +294,7 @@ impl RedriveReport {
         }
     }
 
+    /// The report as the JSON document that `redrive --format json` prints.
     #[must_use]
     pub fn json(&self) -> Value {
         let staying = self.staying.iter().map(

@@ -1,4 +1,4 @@
-//! A redrive: what it works on, how far it may go, and how it says how far it is.
+//! A redrive: its queues and plan, its limits, and its progress.
 
 use std::time::Duration;
 
@@ -11,26 +11,26 @@ pub struct Redrive<'a, D, S, C> {
     pub source: &'a S,
     pub clock: &'a C,
     pub plan: &'a Plan,
-    /// Messages that fail again come back to where they were read: to a queue, and not into a file.
+    /// True if messages that fail again return to where they were read: true for a queue, false for a file.
     pub can_come_back: bool,
     /// The limits of a redrive.
     pub limits: Limits,
     /// Returns true to end as soon as possible (Ctrl-C).
     pub interrupted: &'a dyn Fn() -> bool,
-    /// Called with how far it is.
+    /// Called with the progress.
     pub progress: &'a dyn Fn(Progress),
 }
 
 /// The limits of a redrive.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Messages a second; none: as fast as it goes.
+    /// Messages per second; `None`: as fast as SQS answers.
     pub rate: Option<u32>,
-    /// Messages in all.
+    /// Limit on the messages that are sent.
     pub max: u64,
     /// Ends the run when more than this percentage of the sent messages failed again.
     pub stop_after_failures_percent: u8,
-    /// The time for which the pilot is watched before the rest is sent; zero: not at all.
+    /// The time for which the pilot, the first 50 messages, is watched before the rest is sent; zero: no pilot.
     pub watch: Duration,
 }
 

@@ -180,7 +180,7 @@ mod tests {
         assert!(refused(folder.path().to_owned()).ends_with("it is a directory; name a file in it"));
         assert!(
             refused(folder.path().join("nowhere/report.json"))
-                .ends_with("make that first, or name another file")
+                .ends_with("create it first, or name another file")
         );
         assert!(Output { output: Some("report-that-is-not-there.json".into()) }.check().is_ok());
     }

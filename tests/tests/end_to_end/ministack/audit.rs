@@ -160,7 +160,7 @@ async fn a_file_that_is_there_already_is_not_overwritten() {
         let (code, said) = run(&["audit", "--queue", &topology.final_dlq.url, option, name]).await;
         assert_eq!((code, said.starts_with(&format!("error: {name}"))), (Some(1), true), "{said}");
         assert!(
-            said.ends_with("it is there already; name another file, so that nothing is overwritten\n"),
+            said.ends_with("it already exists; name another file, so that nothing is overwritten\n"),
             "{said}"
         );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");

@@ -245,7 +245,7 @@ async fn a_journal_that_somebody_else_has_put_there_ends_the_command_before_anyt
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
-        said.contains("other users can write to it (mode 666), so what it says is not trusted: name"),
+        said.contains("other users can write to it (mode 666), so its content is not trusted: name"),
         "{said}"
     );
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [4, 0, 0]);

@@ -4,7 +4,7 @@ use redeliver_core::limits::VisibilitySeconds;
 
 use super::*;
 
-/// A receive of somebody else's, who may have what is visible.
+/// A receive by another program, which gets what is visible.
 fn anybody(world: &World) -> usize {
     let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(30) };
     world.clock.block_on(world.queue.receive(request)).unwrap().len()
@@ -91,7 +91,7 @@ fn after_twelve_hours_a_message_comes_out_again_instead_of_a_refused_extension()
         reader.during(world.clock.sleep(Duration::from_secs(43_200 - 300))).await;
         assert!(messages.iter().all(|message| reader.is_hidden(message)));
         reader.during(world.clock.sleep(Duration::from_secs(301))).await;
-        assert!(!messages.iter().any(|message| reader.is_hidden(message)), "nobody can hide it any longer");
+        assert!(!messages.iter().any(|message| reader.is_hidden(message)), "SQS cannot hide it any longer");
         assert_eq!(world.queue.depth().await.unwrap().visible, 10);
         reader.finish().await;
     });

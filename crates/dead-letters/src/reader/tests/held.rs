@@ -158,7 +158,8 @@ fn what_is_deleted_and_refused_to_be_extended_after_that_is_deleted() {
     assert_eq!(world.depth(), (0, 0));
 }
 
-/// SQS hides a message from when it gets the request. Counted from the answer, messages that somebody else holds would be deleted.
+/// SQS hides a message from when it gets the request. Counted from the answer, messages that another program holds
+/// would be deleted.
 #[test]
 fn an_extension_counts_from_its_request_however_late_its_answer_is() {
     let world = world(10);
@@ -177,7 +178,7 @@ fn an_extension_counts_from_its_request_however_late_its_answer_is() {
         reader.during(until(181)).await;
         assert!(!messages.iter().any(|message| reader.is_hidden(message)), "it ended at second 180");
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
-        assert_eq!(world.queue.receive(request).await.unwrap().len(), 10, "somebody else has them");
+        assert_eq!(world.queue.receive(request).await.unwrap().len(), 10, "another program has them");
         let deleted = reader.delete(&messages.iter().collect::<Vec<_>>()).await;
         assert_eq!(deleted, [const { Err(NotDeleted::VisibleToOthers) }; 10]);
         reader.finish().await;

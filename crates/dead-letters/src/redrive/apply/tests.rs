@@ -431,7 +431,7 @@ fn a_planted_journal_that_calls_everything_sent_deletes_nothing() {
         let opened = Journal::open(&world.journal, "plan", "dlq", "source");
         let error = opened.map(|mut journal| {
             let report = world.clock.block_on(world.redrive(&everything()).apply(&mut journal)).unwrap();
-            panic!("it was believed: {report:?}, {:?} messages are left", world.depths());
+            panic!("the journal was trusted: {report:?}, {:?} messages are left", world.depths());
         });
         assert!(error.unwrap_err().to_string().ends_with(why));
         assert_eq!(world.depths(), (4, 0));

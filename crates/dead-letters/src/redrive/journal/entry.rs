@@ -2,22 +2,24 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A line of a journal, as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
-    /// The first line: what this is the journal of.
+    /// The first line: the redrive that the journal belongs to.
     Plan {
         id: String,
         from: String,
         /// The ARN of the queue that messages are sent back to.
         to: String,
     },
-    /// A run begins: what follows is its work, up to the next such line. A message that comes back later than that is a
-    /// dead letter like any other for it.
+    /// The start of a run: the lines up to the next one like it are its work. To it, messages that earlier runs sent
+    /// and that are in the DLQ again are dead letters like any other.
     Run {
         /// RFC 3339.
         at: String,
     },
+    /// The message is about to be sent. Without a later line about it, it may have been sent.
     Intent {
         /// SQS's id of the dead letter.
         sqs_message_id: String,

@@ -7,9 +7,9 @@ use crate::edit::splice;
 use crate::surrogates::{are_lost, read_lossy};
 use crate::{DeadLetterRecord, Filter, FilterError};
 
-/// Said to `--edit .body.data`, which picks where it should change.
-pub(super) const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; write an assignment, which keeps the rest, such as \
-     `.body.data.currency = \"EUR\"`";
+/// The error of `--edit .body.data`, which selects a part instead of changing it.
+pub(super) const NOT_AN_ASSIGNMENT: &str = "its output is no longer the whole message; write an assignment, which keeps \
+                                            the rest, such as `.body.data.currency = \"EUR\"`";
 /// The reason why an edit cannot be applied to a valid message.
 const NOT_AN_OBJECT: &str = "the body is not a JSON object, before or after";
 
@@ -35,16 +35,17 @@ pub(super) enum Editable {
 }
 
 impl Edit {
-    /// Compiles a filter.
+    /// Compiles the jq filter of `--edit`.
     ///
     /// # Errors
-    /// With the place where it is wrong.
+    /// If the text does not compile, with the position of the error, or if it reads a member that dead letters do not
+    /// have.
     pub fn new(text: &str) -> Result<Self, FilterError> {
         let [change, identity] = [Filter::of_dead_letters(text)?, Filter::new(".")?].map(Box::new);
         Ok(Self(Change::Filter { change, identity }))
     }
 
-    /// The new body of one message, written by a person.
+    /// An edit that replaces the body of one message with a text that a person wrote.
     #[must_use]
     pub fn body(text: &str) -> Self {
         Self(Change::Body(text.to_owned()))
@@ -89,8 +90,7 @@ fn filtered(
 /// `.body` before and after the edit, which must have changed nothing else.
 fn compared([before, after]: [Result<String, String>; 2]) -> Result<[Value; 2], String> {
     let read = |text: String| {
-        read_lossy(&text)
-            .map_err(|_| "it makes something else than JSON, or the body is nested too deep to be edited")
+        read_lossy(&text).map_err(|_| "its output is not JSON, or the body is nested too deep to be edited")
     };
     let (Value::Object(mut document), Value::Object(mut changed)) = (read(before?)?, read(after?)?) else {
         return Err(NOT_AN_ASSIGNMENT.to_owned());
@@ -153,8 +153,8 @@ fn with_body(
         _ => after.to_string(),
     };
     if are_lost(body, &edited) {
-        return Err("it would write U+FFFD where a lone surrogate stands: change that text, too, or leave alone what is \
-                    around it"
+        return Err("it would replace a lone surrogate with U+FFFD: change that text, too, or leave the text around it \
+                    unchanged"
             .to_owned());
     }
     Ok(edited)

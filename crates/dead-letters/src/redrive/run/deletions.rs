@@ -41,7 +41,7 @@ impl Deletions {
                     self.left.remove(&sqs_message_id);
                     deleted.push(Entry::Deleted { sqs_message_id });
                 }
-                // It stays, or is gone and SQS's answer got lost. The next pass tells which: it comes out again, or
+                // It stays, or is gone and SQS's answer got lost. The next pass shows which: it is received again, or
                 // not.
                 Err(why) => {
                     // A message that another program may have received says nothing about the next one.
@@ -77,7 +77,7 @@ impl Deletions {
         can_come_back: bool,
     ) -> Result<(), JournalError> {
         // Messages that this pass could not delete came out of the queue in it. Those of an earlier pass that this one
-        // did not meet are gone.
+        // did not see are gone.
         let pass = self.pass;
         let gone_here: Vec<_> =
             self.left.extract_if(.., |_, tried| *tried != pass).map(|(id, _)| id).collect();

@@ -14,7 +14,7 @@ pub(super) enum Phase {
     Send(Portion),
     /// Watches the pilot.
     Watch,
-    /// Waits until messages that could not be kept hidden are visible again, and goes on with this portion.
+    /// Waits until messages that could not be kept hidden are visible again, and continues with this portion.
     Wait(Portion),
 }
 

@@ -55,7 +55,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
         while (round.len() as u64) < room
             && let Some(candidate) = flow.take(&round)
         {
-            // Somebody else may have received it since: then it is perhaps sent already, and could not be deleted.
+            // Another program may have received it since: it may already be sent, and could not be deleted.
             if reader.is_hidden(&candidate.record.message) {
                 round.push(candidate);
             } else {

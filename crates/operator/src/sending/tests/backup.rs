@@ -201,7 +201,7 @@ fn a_dlq_that_was_named_by_mistake_is_refused_before_a_journal_is_begun() {
     assert_eq!(check("arn:source"), Ok(()));
     let refused = check(purging.dlq.arn()).unwrap_err();
     assert!(
-        refused.ends_with("name the source queue, for it to be handled again; nothing was sent"),
+        refused.ends_with("name the source queue, so that it is handled again; nothing was sent"),
         "{refused}"
     );
 }
@@ -263,11 +263,11 @@ fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_va
     let problems = world.problems();
     let foreign = "not a line of `audit --save` or `purge --backup`";
     for (problem, expected) in problems.iter().zip([
-        format!("1: {foreign}: it is JSON of another kind; messages are sent without --backup"),
-        format!("2: {foreign}: it cannot be read from column 1 on"),
-        format!("3: {foreign}: a time or an attribute of it was changed"),
+        format!("1: {foreign}: it is JSON, but not a dead letter; messages are sent without --backup"),
+        format!("2: {foreign}: it is not valid JSON at column 1"),
+        format!("3: {foreign}: one of its times or attributes was changed"),
         "4: would be dead-lettered again at once: not JSON".to_owned(),
-        "5: was read from this very queue".to_owned(),
+        "5: was read from this same queue".to_owned(),
         "6: was sent back 100 times already".to_owned(),
     ]) {
         assert!(problem.starts_with(&expected) && !problem.contains("CANARY"), "{expected}: {problem}");

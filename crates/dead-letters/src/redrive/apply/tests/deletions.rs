@@ -32,7 +32,7 @@ fn a_role_that_may_not_delete_sends_few_is_told_so_and_sends_none_twice() {
     world.delete_fails(When::Chance(1.0), Injection::Sender);
     let first = world.apply(&everything()).unwrap();
     assert_eq!(told(&first), (20, 0, Some(20), Ending::NotDeleted));
-    assert_eq!(first.watched, None, "nobody waits for what is not gone on with");
+    assert_eq!(first.watched, None, "a run that does not continue is not watched");
     assert_eq!(
         told(&world.apply(&everything()).unwrap()),
         (0, 0, Some(20), Ending::NotDeleted),

@@ -131,7 +131,7 @@ fn a_message_of_a_group_is_no_line() {
     assert_eq!((report.sent, report.staying_count(), output.len()), (0, 1, 0));
 }
 
-/// The same filter that is told to be wrong by `audit` and `purge`.
+/// The same filter that `audit` and `purge` refuse.
 #[test]
 fn a_filter_that_fails_on_every_message_is_an_error_and_nothing_goes_anywhere() {
     let world = World::new((0..3).map(dead).collect());

@@ -1,4 +1,4 @@
-//! Several runs with one journal: it tells which did what.
+//! Several runs with one journal, which shows the work of each.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn what_comes_back_from_a_killed_run_is_a_dead_letter_like_any_other_for_the_nex
         world.clock.block_on(redrive.apply(&mut journal)).unwrap()
     };
     assert_eq!((killed.sent, killed.early), (50, Some(Early::Interrupted)));
-    // All of them fail for good, and nobody has counted that.
+    // All of them fail for good, and no run has counted that.
     let failed = world.take(&world.source);
     world.clock.block_on(world.again(&world.dlq, failed, 0));
     let next = world.apply(&plan).unwrap();

@@ -9,7 +9,7 @@ use redeliver_core::ports::{
 
 use super::*;
 
-/// A queue whose answers take a while to read, and are gone when nobody has read them within half a minute: so it is
+/// A queue whose answers take a while to read, and are gone if they are not read within half a minute: so it is
 /// with the client of the AWS SDK and messages of 250 KB.
 struct Impatient<'a> {
     queue: &'a EmbeddedQueue,
@@ -104,7 +104,7 @@ fn what_a_killed_redrive_held_is_visible_again_within_two_minutes() {
     assert_eq!(depth.in_flight, 0, "{depth:?}");
 }
 
-/// The run would go on for hours, as long as the other program.
+/// The run would last for hours, as long as the other program.
 #[test]
 fn a_message_that_another_program_keeps_is_waited_for_once() {
     let mut world = World::new((0..161).map(dead).collect());

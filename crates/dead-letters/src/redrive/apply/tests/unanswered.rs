@@ -52,7 +52,7 @@ fn as_many_copies_are_told_as_there_are_when_answers_are_lost_and_the_program_di
         let died = first.is_none();
         let told = first.map_or(0, |report| report.unwrap().possible_copies) + second.possible_copies;
         let copies = world.copies();
-        assert!(copies <= told, "killed after {polls} polls: {copies} copies, {told} were told");
+        assert!(copies <= told, "killed after {polls} polls: {copies} copies, {told} were reported");
         copies_seen += copies;
         if !died {
             break;

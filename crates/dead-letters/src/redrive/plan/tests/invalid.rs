@@ -1,4 +1,4 @@
-//! Messages that were found invalid: all of them may change, as nobody has done anything under their ids.
+//! Messages that were found invalid: all of them may change, since no target has seen their ids.
 
 use redeliver_testing::dead_letters::annotated;
 
@@ -67,7 +67,7 @@ fn an_id_that_is_none_is_replaced_and_both_are_told() {
     assert_eq!(send_back(&plan(".body.metadata.message_id = .message_id"), &sqs_id).message_id, NEW);
 }
 
-/// By the message-processor, whose schema for `data` nobody else knows.
+/// By the message-processor, which alone has the schema for `data`.
 #[test]
 fn what_a_schema_of_the_users_refused_may_change_its_id_wherever_the_verdict_stands() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);

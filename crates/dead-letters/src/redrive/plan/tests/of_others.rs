@@ -64,7 +64,7 @@ fn only_the_edit_changes_a_letter_of_others() {
     assert_eq!(renewing.decide(&record).unwrap(), Verdict::Stays(Reason::WithoutId));
 }
 
-/// Its code is in its trace header, too: without that an `ErrorType` is anybody's.
+/// Its code is in its trace header, too: without that any producer may have written the `ErrorType`.
 #[test]
 fn a_final_record_without_room_for_its_document_is_no_letter_of_others() {
     let verdict = GivenUp::bare(DeadLetterReason::RetryAttemptExceeded);

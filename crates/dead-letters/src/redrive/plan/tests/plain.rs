@@ -104,7 +104,7 @@ fn copy(record: &DeadLetterRecord, number: u32) -> DeadLetterRecord {
     DeadLetterRecord::new(received(&body, attributes, number))
 }
 
-/// A final record that nobody has named: it was found invalid, and the schema is another one now.
+/// A final record without an id: it was found invalid, and the schema is another one now.
 fn unnamed(body: &str, sqs_message_id: &str) -> DeadLetterRecord {
     let mut annotation = annotation();
     annotation.record.sqs_message_id = sqs_message_id.to_owned();
