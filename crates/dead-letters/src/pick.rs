@@ -72,8 +72,8 @@ struct Found {
 }
 
 impl Pick {
-    /// Selects the messages of this group, with one of these ids, that the filter picks. No group, no ids or no filter
-    /// is no condition.
+    /// Selects the messages of this group, with one of these ids, that the filter picks. Without a group, ids or a
+    /// filter all messages fulfil that condition.
     #[must_use]
     pub fn new(group: Option<String>, ids: impl IntoIterator<Item = String>, filter: Option<Filter>) -> Self {
         Self { group, ids: ids.into_iter().collect(), filter, ..Self::default() }
