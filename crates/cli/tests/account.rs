@@ -87,7 +87,7 @@ fn a_profile_that_is_not_there_ends_the_command_before_any_request() {
     let output = redeliver(&[&SEND[..], &["--endpoint-url", &url, "--profile", "nope"]].concat());
     assert_eq!(output.status.code(), Some(1));
     let expected =
-        "error: --profile nope: there is no such profile in the AWS configuration files; they have prod\n";
+        "error: --profile nope: no such profile in the AWS configuration files; existing profiles: prod\n";
     assert_eq!(stderr(&output), expected);
     assert_eq!(authorizations.try_iter().count(), 0);
 }

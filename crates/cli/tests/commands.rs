@@ -219,7 +219,7 @@ fn a_failure_ends_with_1_and_says_what_is_wrong() {
         ),
         (
             &["fleet", "--profile", "no-such-profile", "--region", "eu-central-1"],
-            "eu-central-1, profile no-such-profile: there is no such profile in the AWS configuration files",
+            "eu-central-1, profile no-such-profile: no such profile in the AWS configuration files",
         ),
         (&["audit", "--queue", "q", "-o", "Cargo.toml"], "Cargo.toml: it already exists"),
         (&["work", "message-processor"], "{\"error\":\"the function cannot start"),

@@ -1,7 +1,7 @@
 //! Every dead-letter queue of an account, with findings.
 //!
-//! Three steps: `gather` asks AWS, `judge` says what the answers mean, without effects, and [`table`] and [`html`]
-//! print that.
+//! Three steps: `gather` reads from AWS, `judge` turns the answers into findings, without effects, and [`table`] and
+//! [`html`] print them.
 
 mod facts;
 mod gather;
@@ -19,12 +19,13 @@ pub use report::{Code, Dlq, DlqState, Finding, Fleet, Region};
 
 use crate::queues::Connection;
 
-/// Every dead-letter queue that these connections lead to.
+/// Reads the regions and profiles of these connections, four at a time, and judges the dead-letter queues found there.
+/// What AWS refuses is one of the report's problems, not an error.
 pub async fn look(connections: &[Connection], progress: &ProgressBar) -> Fleet {
     gather::look(connections, SystemClock.now().trunc_subsecs(0), progress).await
 }
 
-/// The same for a page, which shows no progress.
+/// Reads and judges one region as above, without a progress bar: for the page of the console.
 pub async fn look_silently(connection: &Connection) -> Fleet {
     look(std::slice::from_ref(connection), &ProgressBar::hidden()).await
 }

@@ -47,6 +47,7 @@ pub struct Changed {
     pub error: Option<String>,
 }
 
+/// The changes of all mappings, made or planned.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Switched {
     pub applied: bool,
@@ -54,7 +55,12 @@ pub struct Switched {
     pub without_mapping: Vec<WithoutMapping>,
 }
 
-/// Switches the readers of the source queue, or of all queues. Unless `applied`, only reports what would change.
+/// Enables or disables the event source mappings of the source queue, or with `all` those of every queue but the final
+/// DLQ; unless `applied`, only reports what would change. All are switched at the same time, within 180 s each.
+///
+/// # Errors
+/// If a queue or its mappings cannot be read: nothing is changed then. A mapping that cannot be switched is not an
+/// error.
 pub async fn switch_readers(
     queues: &Queues,
     connection: &Connection,
@@ -71,7 +77,7 @@ pub async fn switch_readers(
         let what = format!("{} {}", wanted.doing(), named.join(", "));
         account::announce(connection, named.first().copied().unwrap_or_default(), what).await;
         if !is_there {
-            stderr::remark(format_args!("waiting until Lambda says {}…", wanted.state()));
+            stderr::remark(format_args!("waiting for Lambda to report {}…", wanted.state()));
         }
         switch_all(&readings, wanted).await
     } else {
@@ -91,7 +97,7 @@ pub async fn switch_readers(
     Ok(Switched { applied, mappings: mappings.collect(), without_mapping })
 }
 
-/// Switches the mappings at the same time, since Lambda takes up to a minute for each. A failure does not stop the
+/// Switches the mappings at the same time, since each needs up to a minute. A failure does not stop the
 /// others.
 async fn switch_all(readings: &[Reading], wanted: Wanted) -> Vec<Result<(), String>> {
     let outcomes = readings
@@ -150,7 +156,7 @@ async fn find(queues: &Queues, connection: &Connection, all: bool) -> Result<Fou
         }));
     }
     if found.readings.is_empty() && found.without_mapping.is_empty() {
-        return Err(UsageError::new("the source queue is not known: name it with --queue").into());
+        return Err(UsageError::new("could not find the source queue: name it with --queue").into());
     }
     Ok(found)
 }
@@ -173,6 +179,7 @@ impl WithoutMapping {
 }
 
 impl Switched {
+    /// `NotThere` if no queue has a mapping, `NotAllDone` if a mapping failed or a queue has none, else `Done`.
     pub fn exit_code(&self) -> ExitCode {
         let is_done = self.mappings.iter().all(|changed| changed.error.is_none());
         match (self.mappings.is_empty(), is_done && self.without_mapping.is_empty()) {
@@ -182,6 +189,7 @@ impl Switched {
         }
     }
 
+    /// A line for each mapping that was switched or would be. Those that failed have none: their errors are elsewhere.
     pub fn lines(&self) -> String {
         let lines = self.mappings.iter().filter(|changed| changed.error.is_none()).map(
             |Changed { queue, function, from, to, .. }| match (from == to, self.applied) {

@@ -42,10 +42,11 @@ pub struct Paused {
     pub state: String,
 }
 
-/// Checks a deployment, which need not be deployed yet, and the template that will be deployed.
+/// Checks a deployment, which need not be deployed yet, and the template that will be deployed. What AWS refuses is one
+/// of the problems, not an error.
 ///
 /// # Errors
-/// The template cannot be read, is not JSON, or has no resources.
+/// If the template cannot be read, is not JSON, or has no resources. No request is made then.
 pub async fn look(
     connection: &Connection,
     deployment: &Queues,
@@ -57,12 +58,14 @@ pub async fn look(
         let wanted = concurrency::wanted(template);
         found.problems.extend(wanted.unlimited.into_iter().map(|id| {
             format!(
-                "the event source mapping {id} has no limit in the template, so its concurrency is not known"
+                "the event source mapping {id} has no limit in the template, so its concurrency is unknown"
             )
         }));
         match concurrency(connection, wanted.concurrency).await {
             Ok(concurrency) => found.concurrency = Some(concurrency),
-            Err(error) => found.problems.push(format!("the account's concurrency is not known: {error}")),
+            Err(error) => {
+                found.problems.push(format!("could not determine the account's concurrency: {error}"))
+            }
         }
     }
     if let Err(error) = found.add_deployment(connection, deployment, template.as_ref()).await {
@@ -112,7 +115,7 @@ async fn concurrency(connection: &Connection, wanted: u64) -> Result<Concurrency
     };
     let quota = settings.account_limit.map_or(0, |limit| limit.concurrent_executions);
     let quota = u64::try_from(quota).ok().filter(|quota| *quota > 0);
-    let quota = quota.ok_or("lambda:GetAccountSettings: the answer has no limit")?;
+    let quota = quota.ok_or("lambda:GetAccountSettings: the response has no limit")?;
     Ok(Concurrency::new(wanted, quota, &region))
 }
 
@@ -183,6 +186,7 @@ impl Preflight {
         Ok(())
     }
 
+    /// `Incomplete` if something could not be read, else `Found` if there is a finding, else `Done`.
     pub fn exit_code(&self) -> ExitCode {
         let is_enough = self.concurrency.as_ref().is_none_or(|concurrency| concurrency.advice.is_none());
         let is_paused = self.paused.iter().flatten().next().is_some();
@@ -204,8 +208,8 @@ impl Preflight {
             self.event_sources.iter().flatten().map(|problem| format!("event source: {}\n", problem.advice));
         let taken = self.taken_queues.iter().flatten().map(|queue| {
             format!(
-                "name: {queue} exists, so the new stack cannot create it; another stack has it, or a removed one kept it: \
-                 change prefix or stage, or delete the queue if nobody needs its messages\n"
+                "name: {queue} exists, so the new stack cannot create it; another stack owns it, or a removed one \
+                 retained it: change the prefix or the stage, or delete the queue if its messages are not needed\n"
             )
         });
         paused.chain(event_sources).chain(taken).chain(concurrency).collect()

@@ -1,4 +1,4 @@
-//! A purge as it is asked for: the DLQ and the backup are opened and checked, then each dead letter is deleted after
+//! The steps of a purge: the DLQ and the backup are opened and checked, then each dead letter is deleted after
 //! it is in the backup.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::backup_place::{Backup, BackupPlace};
 use crate::queues::DeadLetterQueue;
 use crate::sentences::{not_judged_in_words, picked_without_members};
 
-/// A purge as it is asked for.
+/// The request of a purge, as the user's options describe it.
 pub struct PurgeRequest<'a> {
     pub queue: &'a DeadLetterQueue,
     pub pick: Pick,
@@ -37,7 +37,7 @@ pub struct OpenPurge {
     applied: bool,
 }
 
-/// A plan, or what was done.
+/// The result of a plan or a run.
 pub struct PurgeOutcome {
     pub purged: Purged,
     /// Sentences about ids and groups that were named and not found. Empty if not all of the queue was read.

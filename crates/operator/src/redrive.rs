@@ -33,15 +33,16 @@ pub use to_file::RedriveToFile;
 pub use to_queue::RedriveToQueue;
 pub use to_sources::RedriveToSources;
 
-/// Maximum messages a second.
+/// The highest rate of a redrive, in messages per second.
 pub const RATE_MAX: u32 = 3000;
 /// The longest watch of a pilot.
 pub const WATCH_SECONDS_MAX: u64 = 12 * HOUR;
 
-/// The options of a run. The user chooses them at each start.
+/// The limits of a run, chosen at each start. By default the rate is unlimited, the pilot is watched for 90 s, and more
+/// than 20 % of it that fail again stop the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
-    /// Messages a second; unlimited if `None`.
+    /// Messages per second; unlimited if `None`.
     pub rate: Option<u32>,
     /// The time for which the pilot is watched.
     pub watch_seconds: u64,
@@ -58,9 +59,10 @@ impl Default for Pace {
 }
 
 impl Pace {
+    /// `at most 20 messages per second, 90 s of watching, and a stop at more than 20 %`
     pub fn describe(self) -> String {
-        let rate = self.rate.map_or("no limit on messages a second".to_owned(), |rate| {
-            format!("at most {} a second", counted(rate.into(), "message"))
+        let rate = self.rate.map_or("no limit on messages per second".to_owned(), |rate| {
+            format!("at most {} per second", counted(rate.into(), "message"))
         });
         let paused = if self.into_paused { ", also if the deployment is paused" } else { "" };
         format!(
@@ -177,7 +179,8 @@ fn without_queue<'a>(
     }
 }
 
-/// Says how many dead letters come from other queues than the one that they go to; `None` if none do.
+/// A sentence about dead letters that come from other queues than the one that they go to, with the counts of the first
+/// five queues; `None` if there are none.
 pub fn from_elsewhere(report: &RedriveReport, to: &str) -> Option<String> {
     let others: Vec<_> = report.from_elsewhere(to).collect();
     let count: u64 = others.iter().map(|(_, count)| count).sum();
@@ -202,7 +205,7 @@ const QUEUES_SHOWN: usize = 5;
 /// Checks that dead letters are not sent to where they were read from. By ARN: one queue may have several URLs.
 ///
 /// # Errors
-/// They are.
+/// If `to` is the queue itself, or the one that the file was read from.
 pub fn check_destination(from: &DeadLetters, to: &str) -> Result<(), Failure> {
     if to == from.arn() {
         return Err(UsageError::new("--to names the DLQ itself; name the source queue").into());

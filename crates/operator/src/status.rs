@@ -32,7 +32,8 @@ use report::NAMED;
 pub use report::{QueueStatus, Status, blocked_table};
 pub use target::{Outage, Target};
 
-/// Reads the status of open queues.
+/// Reads the mappings, readers, blocked groups and outages of open queues, from Lambda, SQS and CloudWatch. Information
+/// that a service refuses is missing in the status and one of its problems, not an error.
 pub async fn look_at(
     connection: &Connection,
     open: &[OpenQueue],
@@ -129,7 +130,7 @@ impl TargetSeen {
     }
 }
 
-/// Asks about the functions that read the source queue. Any queue that was named may be one.
+/// Reads the outages that the functions of the source queue recorded. Any queue that was named may be the source.
 async fn seen_of_target(
     connection: &Connection,
     open: &[OpenQueue],

@@ -1,4 +1,4 @@
-//! The decision on blocked groups as it is asked for: the queues and the backup are opened and checked, then each
+//! The steps of a decision on blocked groups: the queues and the backup are opened and checked, then each
 //! group is unblocked.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::archive::BucketOwnerArgs;
 use crate::backup_place::{Backup, BackupPlace};
 use crate::queues::{Connection, OneQueue, QueueAddress};
 
-/// A decision on blocked groups as it is asked for.
+/// The request of a decision on blocked groups, as the user's options describe it.
 pub struct UnblockRequest<'a> {
     pub connection: &'a Connection,
     /// The deployment, or the queue with the notices.

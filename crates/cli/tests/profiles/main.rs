@@ -237,7 +237,7 @@ fn a_portal_that_refuses_or_does_not_answer_is_not_taken_for_an_expired_session(
     home.sign_in(CORP, "token", IN_2099);
     assert_eq!(
         home.error(&stub, "forbidden"),
-        "error: single sign-on gives profile forbidden no credentials (ForbiddenException: No access): check its \
+        "error: single sign-on refused credentials for profile forbidden (ForbiddenException: No access): check its \
          sso_account_id and sso_role_name\n"
     );
     assert_eq!(

@@ -67,6 +67,9 @@ enum End {
 
 impl Auditor<'_> {
     /// Reads the queue to its end or until `stop`. Always makes the messages visible again, even after an error.
+    ///
+    /// # Errors
+    /// If the queue, the filter, the file of `--save` or the output fails. A closed pipe is not an error.
     pub async fn audit<Q: Queue, C: Clock>(
         mut self,
         queue: &Q,
@@ -168,7 +171,7 @@ fn end_of_output(error: &io::Error) -> End {
 }
 
 fn not_written(error: &io::Error) -> Failure {
-    format!("the output cannot be written: {error}").into()
+    format!("cannot write the output: {error}").into()
 }
 
 #[cfg(test)]

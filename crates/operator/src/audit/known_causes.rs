@@ -19,7 +19,8 @@ impl KnownCausesFile {
         Ok(Self { path: path.to_owned(), known: KnownCauses::read(path, queue_arn)? })
     }
 
-    /// Remembers the causes of a report that was printed, and that it said that SQS deletes messages soon.
+    /// Writes the causes of a printed report to the file, and the time of its warning about messages that SQS deletes
+    /// soon, which is due again a day later.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -24,6 +24,8 @@ const NAMES_MAX: usize = 1000;
 /// Characters of a name, as the console shows it.
 const NAME_CHARACTERS_MAX: usize = 128;
 
+/// The result of an audit. Its size does not grow with the queue: of tenants and functions 1,000 each have their own
+/// count, and the others share one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
     /// Dead letters that the options select.
@@ -39,7 +41,7 @@ pub struct AuditReport {
     pub by_function: BTreeMap<String, u64>,
     /// By fingerprint, largest first.
     pub groups: Vec<Group>,
-    /// The group that is asked for beside all others; `None` unless the whole queue was read for it.
+    /// The selected group beside all others; `None` without one, or if not the whole queue was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<CauseComparison>,
     pub attempts: Attempts,
@@ -128,7 +130,7 @@ impl AuditReport {
                 "--max ended the audit after {found}, of about {messages}{unreadable_too}."
             ));
         }
-        let part = format!("Not all was seen: {} of about {messages}{unreadable_too}", grouped(seen));
+        let part = format!("Not everything was read: {} of about {messages}{unreadable_too}", grouped(seen));
         Some(match self.interrupted {
             true => format!("{part}; the audit was interrupted."),
             false if unreadable > 0 && seen + unreadable >= approximate => format!("{part}."),
@@ -181,7 +183,7 @@ impl Tally {
         Self { comparison: group.map(CauseTally::new), ..self }
     }
 
-    /// Takes a record for the comparison, whether it is selected or not.
+    /// Counts a record for the comparison alone, whether it is selected or not.
     pub(super) fn observe(&mut self, record: &DeadLetterRecord) {
         if let Some(comparison) = &mut self.comparison {
             comparison.add_record(record);

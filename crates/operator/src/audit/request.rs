@@ -1,4 +1,4 @@
-//! An audit as it is asked for: the dead letters and the files are opened and checked, then the dead letters are read.
+//! The steps of an audit: the dead letters and the files are opened and checked, then the dead letters are read.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::archive::PeriodArgs;
 use crate::dead_letter_source::{DeadLetterSource, DeadLetters, OpenSource};
 use crate::{Failure, Interrupted};
 
-/// An audit as it is asked for.
+/// The request of an audit, as the user's options describe it.
 pub struct AuditRequest<'a> {
     pub source: &'a DeadLetterSource,
     /// The period of an archive.

@@ -34,7 +34,7 @@ impl View for Json {
     }
 }
 
-/// One line a message: the document that filters get, and `logs`, the way to the log lines of its last attempt.
+/// One line per message: the document that filters get, and `logs`, the way to the log lines of its last attempt.
 pub struct JsonLines;
 
 impl View for JsonLines {

@@ -25,9 +25,9 @@ use super::report::Fleet;
 use crate::Failure;
 use crate::queues::{Connection, Requests};
 
-/// Regions at the same time.
+/// Regions that are read at the same time.
 const REGIONS_AT_ONCE: usize = 4;
-/// Tries of a request that is throttled or not answered. The pauses add up to seven seconds at most.
+/// Tries of a request that is throttled or gets no response. The pauses between them add up to at most seven seconds.
 const TRIES_MAX: u32 = 4;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const TRY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ struct Region<'a> {
     is_aws: bool,
 }
 
-/// Every dead-letter queue that these connections lead to.
+/// Reads all regions, then the ages and receives of the DLQs with messages, and judges them.
 pub(super) async fn look(connections: &[Connection], now: Timestamp, progress: &ProgressBar) -> Fleet {
     let regions = connections.iter().map(async |connection| {
         let region = Region::open(connection).await;
@@ -69,7 +69,7 @@ pub(super) async fn look(connections: &[Connection], now: Timestamp, progress: &
             .filter(|id| id.region == region.name && survey.account.as_ref() == Some(&id.account));
         let here: Vec<_> = here.filter(|id| !ages.contains_key(id)).collect();
         let without_function: Vec<_> = here.iter().copied().filter(|id| unread.contains(id)).collect();
-        // Ages first: if CloudWatch refuses them, it is not asked again.
+        // Ages first: if CloudWatch refuses them, no other request is made.
         let asked = async {
             ages.extend(region.ages(&here, now).await?);
             received.extend(region.receives(&without_function, now).await?);

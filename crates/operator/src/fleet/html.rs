@@ -8,6 +8,7 @@ use super::table::{cells, place};
 use crate::markup::{self, Fact, page};
 use crate::terminal::units::{counted, grouped};
 
+/// Renders the report as one HTML page, which needs no other file.
 pub fn of(fleet: &Fleet) -> String {
     let body = html! {
         header {
@@ -22,12 +23,13 @@ pub fn of(fleet: &Fleet) -> String {
     page(&counted(fleet.dlqs.len() as u64, "dead-letter queue"), STYLE, &body)
 }
 
+/// The styles of the page, for the console too.
 pub const STYLE: &str = include_str!("html/page.css");
 
 /// The totals, and each DLQ by account and region.
 pub fn content(fleet: &Fleet) -> Markup {
     html! {
-        @for problem in fleet.problems_in_short() { p class="warning" { "Not all could be read: " (problem) } }
+        @for problem in fleet.problems_in_short() { p class="warning" { "Incomplete: " (problem) } }
         (facts(fleet))
         @for (account, region) in fleet.places() {
             section {

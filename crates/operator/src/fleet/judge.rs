@@ -136,8 +136,8 @@ impl<'a> Surveyed<'a> {
         checked.collect()
     }
 
-    /// True for the queue of a redeliver deployment that holds a notice for each blocked group: nothing reads it until
-    /// somebody decides.
+    /// True for `STACK-blocked` of a redeliver deployment, with a notice for each blocked group: nothing reads it until
+    /// an operator runs `redeliver unblock`.
     fn has_blocked_groups(&self, id: &QueueId) -> bool {
         let Some(deployment) = id.name.strip_suffix("-blocked") else { return false };
         self.queues.contains_key(&QueueId { name: format!("{deployment}-final-dlq"), ..id.clone() })

@@ -13,9 +13,10 @@ const PROBLEMS_MAX: usize = 10;
 /// Names in a sentence.
 const NAMES_MAX: usize = 3;
 
+/// The dead-letter queues of all regions and profiles that were read, with findings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fleet {
-    /// The time at which AWS was asked.
+    /// The start of the reads, in whole seconds.
     pub at: Timestamp,
     /// The regions that were read.
     pub regions: Vec<Region>,
@@ -70,11 +71,14 @@ pub struct Dlq {
     pub error: Option<String>,
 }
 
+/// The existence of a DLQ, as far as its account and region could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DlqState {
     There,
+    /// A redrive policy, function or subscriber names it, but its account and region do not list it.
     Missing,
+    /// Listed, but SQS refused its attributes.
     Unreadable,
     /// In an account or a region that was not read.
     NotLookedAt,
@@ -107,31 +111,42 @@ pub struct DlqAlarm {
     pub state: String,
 }
 
+/// A fault of a queue or a remark on it, with advice in its sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub code: Code,
     pub sentence: String,
 }
 
+/// The kind of a finding. All but the remarks change the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
+    /// The DLQ does not exist.
     Missing,
     PointsToItself,
+    /// A FIFO queue and a standard queue: SQS moves no message between them.
     KindMismatch,
+    /// The retention is not longer than that of a source queue, and below the SQS limit of 14 days.
     ShortRetention,
+    /// A queue that functions read has no redrive policy.
     NoDlq,
+    /// The visibility timeout is below six function timeouts plus the batching window.
     ShortVisibility,
+    /// A mapping without `ReportBatchItemFailures`.
     UnreportedFailures,
+    /// Messages wait, without a reader and without a CloudWatch alarm.
     NoAlarm,
+    /// The oldest message is in the last fifth of its retention.
     DeletedSoon,
-    /// A remark: the oldest message may be older than CloudWatch says.
+    /// A remark: the oldest message may be older than CloudWatch reports.
     AgeUncertain,
     /// A remark: other senders to a queue are not known.
     Orphan,
 }
 
 impl Fleet {
+    /// `Incomplete` if something could not be read, else `Found` if a finding is more than a remark, else `Done`.
     pub fn exit_code(&self) -> ExitCode {
         match (self.problems.is_empty(), self.is_well()) {
             (false, _) => ExitCode::Incomplete,
@@ -147,7 +162,7 @@ impl Fleet {
         self.problems.iter().take(PROBLEMS_MAX).cloned().chain(more).collect()
     }
 
-    /// A remark does not count.
+    /// True if no queue has a finding that is more than a remark.
     pub fn is_well(&self) -> bool {
         self.dlqs.iter().all(Dlq::is_well) && self.queues.is_empty()
     }
@@ -172,7 +187,7 @@ impl Fleet {
             .filter(move |queue| Some(queue.account.as_str()) == account && queue.region == region)
     }
 
-    /// With each profile.
+    /// The reads of this account and region: one for each profile.
     pub fn seen_in(&self, account: Option<&str>, region: &str) -> impl Iterator<Item = &Region> {
         self.regions.iter().filter(move |one| one.account.as_deref() == account && one.region == region)
     }

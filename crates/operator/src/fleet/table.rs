@@ -46,7 +46,7 @@ pub(super) fn place(fleet: &Fleet, account: Option<&str>, region: &str) -> Strin
     let queues = match seen.iter().map(|region| region.queues).max() {
         Some(0) => "no queues".to_owned(),
         Some(queues) => counted(queues, "queue"),
-        None => "not looked at".to_owned(),
+        None => "not read".to_owned(),
     };
     let account = account.map(|account| format!(", account {account}"));
     let profiles = seen.iter().filter_map(|region| Some(format!(", profile {}", region.profile.as_ref()?)));

@@ -314,7 +314,7 @@ async fn a_queue_that_cannot_be_read_is_a_row_with_the_reason() {
         (DlqState::Unreadable, Some(why), None)
     );
     assert_eq!(fleet.problems, [format!("eu-central-1: orders-dlq: {why}")]);
-    assert!(dlq.is_well(), "nobody knows");
+    assert!(dlq.is_well(), "its senders are unknown");
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ async fn a_queue_that_containers_read_is_not_paused_and_what_to_do_is_said() {
     let report = switched(&endpoint, ["--queue", "my-orders"], false, Wanted::Disabled).await;
     assert_eq!(
         report.without_mapping.iter().map(|queue| queue.in_words(Wanted::Disabled)).collect::<Vec<_>>(),
-        ["my-orders: nothing was paused, since it has no event source mapping; its readers are not known: \
+        ["my-orders: nothing was paused, since it has no event source mapping; its readers are unknown: \
         cloudwatch:GetMetricData: AccessDenied: not authorized. Stop containers where they run, for example with \
         `kubectl scale \
           deployment NAME --replicas 0` or `aws ecs update-service --service NAME --desired-count 0`"]

@@ -82,9 +82,10 @@ impl Concurrency {
         let ask_for = wanted.max(DEFAULT_QUOTA);
         let advice = (wanted > quota).then(|| {
             format!(
-                "Lambda runs at most {} functions at once in this account and region, and this stack wants {}, without \
-                 its target: what is more is throttled, which costs messages their redrives, and reservations fail. Ask \
-                 for the quota \"Concurrent executions\" of {}: aws service-quotas request-service-quota-increase \
+                "the Lambda limit in this account and region is {} concurrent executions, and this stack needs {}, \
+                 without its target: Lambda throttles the rest, each throttled receive brings a message closer to its \
+                 DLQ, and reservations fail. Request {} for the quota \"Concurrent executions\": \
+                 aws service-quotas request-service-quota-increase \
                  --service-code lambda --quota-code L-B99A9384 --desired-value {ask_for} --region {region}; or lower \
                  maxConcurrency and innerConcurrency",
                 grouped(quota),
@@ -151,9 +152,10 @@ mod tests {
         assert_eq!(Concurrency::new(30, 30, "eu-central-1").advice, None);
         assert_eq!(
             Concurrency::new(30, 10, "eu-central-1").advice.unwrap(),
-            "Lambda runs at most 10 functions at once in this account and region, and this stack wants 30, without its \
-             target: what is more is throttled, which costs messages their redrives, and reservations fail. Ask for the \
-             quota \"Concurrent executions\" of 1,000: aws service-quotas request-service-quota-increase --service-code \
+            "the Lambda limit in this account and region is 10 concurrent executions, and this stack needs 30, without \
+             its target: Lambda throttles the rest, each throttled receive brings a message closer to its DLQ, and \
+             reservations fail. Request 1,000 for the quota \"Concurrent executions\": \
+             aws service-quotas request-service-quota-increase --service-code \
              lambda --quota-code L-B99A9384 --desired-value 1000 --region eu-central-1; or lower maxConcurrency and \
              innerConcurrency"
         );

@@ -18,7 +18,7 @@ pub struct EventSourceProblem {
 
 /// The problems of a deployment's mappings, queue by queue.
 pub(super) fn problems(queues: &[MappedQueue]) -> Vec<EventSourceProblem> {
-    // Who reads the final DLQ is the deployer's own affair.
+    // The final DLQ may have any reader.
     let read = queues.iter().filter(|queue| queue.role != Some(Role::FinalDlq));
     read.flat_map(|queue| {
         let on: Vec<_> = queue.mappings.iter().filter(|mapping| mapping.is_on()).collect();

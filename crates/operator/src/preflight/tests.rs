@@ -206,8 +206,8 @@ async fn a_queue_that_a_new_stack_would_create_and_exists_is_found() {
     assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
     assert_eq!(
         found.lines(),
-        "name: p-final-dlq exists, so the new stack cannot create it; another stack has it, or a removed one kept it: \
-         change prefix or stage, or delete the queue if nobody needs its messages\n"
+        "name: p-final-dlq exists, so the new stack cannot create it; another stack owns it, or a removed one retained \
+         it: change the prefix or the stage, or delete the queue if its messages are not needed\n"
     );
 }
 
@@ -224,7 +224,9 @@ async fn a_new_account_is_told_which_quota_to_ask_for() {
     assert_eq!(found.concurrency, Some(Concurrency::new(11, 10, "eu-central-1")));
     let lines = found.lines();
     assert!(
-        lines.starts_with("concurrency: Lambda runs at most 10 functions at once in this account"),
+        lines.starts_with(
+            "concurrency: the Lambda limit in this account and region is 10 concurrent executions"
+        ),
         "{lines}"
     );
     assert!(lines.contains("--quota-code L-B99A9384 --desired-value 1000 --region eu-central-1"), "{lines}");
@@ -238,7 +240,9 @@ async fn without_the_right_to_read_the_quota_the_rest_is_done() {
     let found = with_quota(denied, 30).await;
     assert_eq!(
         found.problems,
-        ["the account's concurrency is not known: lambda:GetAccountSettings: AccessDeniedException: no"]
+        [
+            "could not determine the account's concurrency: lambda:GetAccountSettings: AccessDeniedException: no"
+        ]
     );
     assert_eq!((found.exit_code(), found.concurrency), (ExitCode::Incomplete, None));
 }

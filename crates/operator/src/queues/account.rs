@@ -1,4 +1,4 @@
-//! Names the AWS account with a plan and before a change, so that nobody changes the wrong one.
+//! Prints the AWS account with a plan and before a change, against changes in the wrong account.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -47,8 +47,8 @@ fn in_words(account: Option<String>, arn: Option<String>) -> String {
     }
 }
 
-/// Prints the account and the change that follows or is planned. It asks STS in the queue's region, since no other may
-/// be set.
+/// Prints the account and the change that follows or is planned; `account unknown` if STS does not answer within 5 s.
+/// The request goes to the queue's region, since no other may be set.
 pub async fn announce(connection: &Connection, queue_arn: &str, what: impl Display) {
     let account = match connection.sdk_config(region_in(queue_arn)).await {
         Ok(config) => account_of(&config).await,

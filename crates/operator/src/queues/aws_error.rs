@@ -13,7 +13,8 @@ use crate::Failure;
 use crate::terminal::escape::escaped;
 
 impl Connection {
-    /// A request's error in words. Advice on names and permissions is for requests that came to a service.
+    /// Describes a failed request, with advice on credentials and connection. `otherwise` adds the advice on names and
+    /// permissions, which is for requests that reached the service.
     pub async fn failed<E>(
         &self,
         error: &SdkError<E, HttpResponse>,
@@ -50,7 +51,7 @@ impl Connection {
     }
 }
 
-/// An AWS error in words: the service's code and text if it answered, else the whole chain of causes.
+/// Describes an AWS error: the service's code and text if it answered, else the whole chain of causes.
 pub fn describe<E>(error: &SdkError<E, HttpResponse>) -> String
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -58,9 +59,9 @@ where
     match (error.code(), error.message()) {
         (Some(code), Some(message)) => format!("{code}: {message}"),
         (Some(code), None) => code.to_owned(),
-        // What the parser says about an answer that is not the service's helps nobody.
+        // The parser's error on another program's response has no useful information.
         (None, _) => match error.raw_response().map(|answer| answer.status().as_u16()) {
-            Some(status) => format!("the answer is not this service's (HTTP {status})"),
+            Some(status) => format!("the response is not from this service (HTTP {status})"),
             None => causes(error),
         },
     }

@@ -14,7 +14,7 @@ pub const OLDEST_MESSAGE: &str = "ApproximateAgeOfOldestMessage";
 /// The state of a new alarm.
 pub const NO_STATE: &str = "INSUFFICIENT_DATA";
 
-/// Metrics of one request ("GetMetricData", Amazon CloudWatch API Reference).
+/// The limit on metrics in one request ("GetMetricData", Amazon CloudWatch API Reference).
 pub const METRICS_MAX: usize = 500;
 
 /// A metric's value in the period that begins at this time. All metrics that are read have whole numbers.
@@ -38,7 +38,11 @@ pub enum NoPoints {
     Metric(String),
 }
 
-/// The points of each metric: metrics in order, the points of one in any order.
+/// Reads the points of metrics, a list for each metric in the given order; the points of one metric are in any order.
+/// One request for each 500 metrics, page by page.
+///
+/// # Errors
+/// If CloudWatch refuses a request, or one of its metrics (`Forbidden`, `InternalError`).
 pub async fn points(
     client: &Client,
     metrics: &[Metric<'_>],

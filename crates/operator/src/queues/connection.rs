@@ -66,10 +66,15 @@ pub struct KnownQueue {
 }
 
 impl DeadLetterQueue {
+    /// The DLQ without `--force`.
     pub fn new(which: OneQueue, connection: Connection) -> Self {
         Self { which, force: false, connection }
     }
 
+    /// Finds the DLQ, and reads its attributes.
+    ///
+    /// # Errors
+    /// If it does not exist or cannot be read, or if it has a redrive policy, unless `--force` is given.
     pub async fn open(&self) -> Result<KnownQueue, Failure> {
         let queue =
             self.connection.find(&self.which.address(&self.connection, Role::FinalDlq).await?).await?;
@@ -140,7 +145,12 @@ impl Connection {
         self.region.as_deref().filter(|region| !region.is_empty())
     }
 
-    /// Credentials, endpoint and region. The region is the queue's, unless `--region` names one.
+    /// Loads credentials, endpoint and region. The region is `--region`, or else `region`, the environment's or the
+    /// profile's; us-east-1 with an endpoint and none of them. An endpoint on this machine accepts any credentials, so
+    /// without a profile and the environment's they are `test`.
+    ///
+    /// # Errors
+    /// If AWS is used without a region, the endpoint is not a URL, or the profile does not exist or requires MFA.
     pub async fn sdk_config(&self, region: Option<&str>) -> Result<SdkConfig, Failure> {
         let region = self.region().or(region).map(|region| Region::new(region.to_owned()));
         let mut loader =
@@ -180,7 +190,10 @@ impl Connection {
         ))
     }
 
-    /// A queue by its URL, name or ARN.
+    /// Finds a queue by its URL, name or ARN, and reads its attributes.
+    ///
+    /// # Errors
+    /// If it does not exist or SQS refuses, or if it is an ARN in another region than `--region`.
     pub async fn find(&self, address: &QueueAddress) -> Result<KnownQueue, Failure> {
         if let (QueueAddress::Arn { arn, region: there, .. }, Some(region)) = (address, &self.region)
             && there != region
@@ -230,7 +243,7 @@ impl Connection {
             Ok(answer) => by_name(answer.attributes),
             Err(error) => return Err(self.failed(&error, failed).await),
         };
-        let arn = attributes.get("QueueArn").ok_or_else(|| failed("the answer has no ARN"))?;
+        let arn = attributes.get("QueueArn").ok_or_else(|| failed("the response has no ARN"))?;
         Ok(KnownQueue { queue: SqsQueue::new(client, url, arn.as_str()), attributes })
     }
 }

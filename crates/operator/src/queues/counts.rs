@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redeliver_dead_letters::Retention;
 use serde::Serialize;
 
-/// A count is `None` if SQS does not report it.
+/// SQS's approximate counts of a queue, up to a minute old. `None` if SQS does not report one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Messages that wait to be received.

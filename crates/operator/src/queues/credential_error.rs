@@ -54,7 +54,8 @@ fn single_sign_on(name: &str, error: &(dyn Error + 'static), why: &str) -> Strin
             if !matches!(answer.err(), GetRoleCredentialsError::UnauthorizedException(_)) =>
         {
             format!(
-                "single sign-on gives profile {name} no credentials ({}): check its sso_account_id and sso_role_name",
+                "single sign-on refused credentials for profile {name} ({}): check its sso_account_id and \
+                 sso_role_name",
                 escaped(&describe(refused))
             )
         }

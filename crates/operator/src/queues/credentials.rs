@@ -1,6 +1,6 @@
 //! The credentials of a connection. All its clients share them: a `credential_process` runs once, not once per client.
 //! They are loaded again shortly before they expire, from the AWS configuration files as they are then, so that a
-//! console goes on after a new login.
+//! console continues after a new login.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -91,7 +91,7 @@ impl ProfileCredentials {
         let provider = self.provider(files).await;
         let loaded = provider.provide_credentials().await;
         match &loaded {
-            // The provider has no state that is worth keeping, and may not be asked a second time.
+            // The provider has no state that is worth keeping, and cannot load a second time.
             Err(error) if !matches!(error, CredentialsError::ProviderError(_)) => {
                 *self.last.lock().await = None
             }

@@ -95,7 +95,7 @@ impl Deployed {
     }
 
     async fn by_stack(connection: &Connection, name: &str) -> Result<Self, Failure> {
-        let missing = || unreadable(name, "there is no such stack");
+        let missing = || unreadable(name, "the stack does not exist");
         let stack = stack(connection, name).await?.ok_or_else(missing)?;
         let urls = stack.outputs.unwrap_or_default().into_iter().filter_map(|found| {
             let role =

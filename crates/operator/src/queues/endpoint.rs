@@ -5,7 +5,8 @@ use redeliver_aws::targets::{TargetAddress, TargetError, is_loopback};
 use crate::UsageError;
 
 const NO_URL: &str = "--endpoint-url is not an http:// or https:// URL, such as http://127.0.0.1:4566";
-const CREDENTIALS: &str = "--endpoint-url contains credentials; give them in the environment or by --profile";
+const CREDENTIALS: &str =
+    "--endpoint-url contains credentials; pass them in the environment or with --profile";
 const FRAGMENT: &str = "--endpoint-url has a fragment (#…), which is never sent; remove it";
 
 /// True if the endpoint is on this machine. An error does not repeat the endpoint, which may contain a secret.

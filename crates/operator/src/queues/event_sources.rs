@@ -21,6 +21,7 @@ pub struct EventSources {
     client: Client,
 }
 
+/// An event source mapping, by which Lambda polls a queue or another source for a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mapping {
     pub uuid: String,
@@ -89,7 +90,7 @@ macro_rules! mapping {
     };
 }
 
-/// Lambda refuses or does not answer.
+/// A request that Lambda refused or did not answer: the action, and Lambda's code and text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{words}")]
 pub struct LambdaError {
@@ -154,7 +155,7 @@ impl EventSources {
     }
 }
 
-/// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, perhaps with `:QUALIFIER`.
+/// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, optionally with `:QUALIFIER`. Other text is returned as it is.
 pub fn function_name(arn: &str) -> &str {
     arn.split_once(":function:").map_or(arn, |(_, name)| name)
 }

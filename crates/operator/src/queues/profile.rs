@@ -50,10 +50,10 @@ pub(super) async fn check(name: &str, files: &EnvConfigFiles) -> Result<(), Stri
     let mut others: Vec<_> = profiles.profiles().collect();
     others.sort_unstable();
     let there = match others.as_slice() {
-        [] => "they have none (~/.aws/config, ~/.aws/credentials)".to_owned(),
-        others => format!("they have {}", others.join(", ")),
+        [] => "they have no profiles (~/.aws/config, ~/.aws/credentials)".to_owned(),
+        others => format!("existing profiles: {}", others.join(", ")),
     };
-    Err(format!("--profile {name}: there is no such profile in the AWS configuration files; {there}"))
+    Err(format!("--profile {name}: no such profile in the AWS configuration files; {there}"))
 }
 
 /// The refusal of a role that asks for MFA, and what to do.
@@ -143,14 +143,14 @@ mod tests {
         assert_eq!(check("dev", &files).await, Ok(()));
         assert_eq!(
             check("nope", &files).await.unwrap_err(),
-            "--profile nope: there is no such profile in the AWS configuration files; they have dev, prod"
+            "--profile nope: no such profile in the AWS configuration files; existing profiles: dev, prod"
         );
     }
 
     #[tokio::test]
     async fn where_there_are_no_profiles_none_is_found() {
         let error = check("prod", &files("", "")).await.unwrap_err();
-        assert!(error.ends_with("they have none (~/.aws/config, ~/.aws/credentials)"), "{error}");
+        assert!(error.ends_with("they have no profiles (~/.aws/config, ~/.aws/credentials)"), "{error}");
     }
 
     /// The name of the profile that has the source, the source, the profile that asks for MFA, and whether a role is

@@ -21,7 +21,7 @@ impl RedrivePolicy {
         serde_json::from_str(attributes.get("RedrivePolicy")?).ok()
     }
 
-    /// Receives before a message is moved: SQS takes a number, or a text with one.
+    /// Receives before a message is moved. SQS accepts a number or a string with one; `None` for anything else.
     pub fn max_receive_count(&self) -> Option<u64> {
         self.max_receive_count.as_u64().or_else(|| self.max_receive_count.as_str()?.parse().ok())
     }

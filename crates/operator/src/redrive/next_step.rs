@@ -14,14 +14,14 @@ pub struct Continuation {
     pub anyway: &'static str,
 }
 
-/// Says what to do next, if the report does not.
+/// Advice for after the run; `None` if nothing is left to do, or if the report has the advice.
 pub fn next_step(report: &RedriveReport, ending: Ending, with: Continuation) -> Option<String> {
     let Continuation { again, anyway } = with;
     let [back, sent] = [report.came_back_count(), report.sent].map(|count| counted(count, "message"));
     match ending {
         Ending::Done => None,
         Ending::Left => (report.came_back_count() > 0).then(|| format!("{back} came straight back and stay")),
-        // The report says what to do about these.
+        // The report has the advice on these.
         Ending::NotSeen if report.coverage.is_some_and(|coverage| coverage.full_groups > 0) => None,
         Ending::NotSeen => Some(format!(
             "not all of the DLQ was read: another program reads it, or did; messages held by a killed run or an audit are \
@@ -57,7 +57,7 @@ pub fn staying(report: &RedriveReport, from_queue: bool) -> impl Iterator<Item =
     })
 }
 
-/// The consequence of sending to a queue without a consumer; `why` says how that is known.
+/// The consequence of sending to a queue without a consumer; `why` is the reason to think so.
 pub fn not_consumed(why: &str) -> String {
     format!(
         "{why}: messages that are sent back wait there, at most for the queue's retention, and cannot be watched"

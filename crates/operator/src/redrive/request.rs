@@ -1,4 +1,4 @@
-//! A redrive as it is asked for, and the journal that it has.
+//! The request of a redrive, and its journal.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::dead_letter_source::{DeadLetterSource, DeadLetters};
 use crate::file_journals::{check_not_begun, journal_of_redrive, journal_of_send, or_all_once_more};
 use crate::queues::QueueAddress;
 
-/// A redrive as it is asked for.
+/// The request of a redrive, as the user's options describe it.
 pub struct RedriveRequest<'a> {
     pub from: &'a DeadLetterSource,
     /// The queue to send to; the deployment's source queue if `None`.
@@ -26,7 +26,7 @@ pub struct RedriveRequest<'a> {
     pub applied: bool,
 }
 
-/// A plan, or what was done.
+/// The result of a plan or a run.
 pub struct Redriven {
     pub report: RedriveReport,
     /// Sentences about ids and groups that were named and not found. Empty if not all dead letters were read.

@@ -7,7 +7,7 @@ use super::describe_wait;
 use crate::terminal::remaining::Remaining;
 use crate::terminal::units::grouped;
 
-/// Observes a run.
+/// The progress of a run, and the estimate of the time that is left.
 #[derive(Clone, Copy, Debug)]
 pub struct RunEstimate {
     /// Messages to send in all.
@@ -25,8 +25,8 @@ impl RunEstimate {
         Self { max, sent: 0, seen: 0, approximate: 0, remaining: Remaining::new(now) }
     }
 
-    /// Takes in what has happened, and describes the progress for the end of a line: `, 300 of about 2,000 read, about
-    /// 3m left`, or what the run waits for.
+    /// Records an event, and describes the progress for the end of a line: `, 300 of about 2,000 read, about 3m left`,
+    /// or the event that the run waits for.
     pub fn observe(&mut self, progress: Progress, now: Timestamp) -> String {
         match progress {
             Progress::Sent(sent) => self.sent = sent,

@@ -1,4 +1,4 @@
-//! A redrive from a file to another: the messages are written instead of sent, one body a line.
+//! A redrive from a file to another: the messages are written instead of sent, one body per line.
 
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
@@ -64,7 +64,7 @@ impl<'a> RedriveToFile<'a> {
         let missing = if report.early.is_none() { plan.pick.missing() } else { Vec::new() };
         let is_empty = self.request.applied && report.early.is_none() && report.sent == 0;
         let not_made =
-            is_empty.then(|| format!("there is nothing to write, so {} was not made", path.display()));
+            is_empty.then(|| format!("there is nothing to write, so {} was not created", path.display()));
         let remarks = picked_without_members(&plan.pick).into_iter().chain(not_made).collect();
         Ok(Redriven { report, missing, remarks })
     }
@@ -136,7 +136,7 @@ mod tests {
             let redrive = RedriveToFile::open(request).await.unwrap();
             let Redriven { report, remarks, .. } = redrive.run(&output, &|| false).await.unwrap();
             assert_eq!((report.sent, output.exists()), (sent, sent > 0), "{:?}", report.staying);
-            let remark = format!("there is nothing to write, so {} was not made", output.display());
+            let remark = format!("there is nothing to write, so {} was not created", output.display());
             assert_eq!(remarks, if sent > 0 { Vec::new() } else { vec![remark] });
         }
     }

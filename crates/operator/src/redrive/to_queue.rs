@@ -65,7 +65,7 @@ impl<'a> RedriveToQueue<'a> {
         self.request.journal_path(&self.id)
     }
 
-    /// Asks whether the queue to send to has a consumer. One that is named may have readers outside of the stack.
+    /// Determines whether the destination has a consumer. One that is named may have readers outside of the stack.
     ///
     /// # Errors
     /// If there is no connection to AWS.
@@ -83,7 +83,7 @@ impl<'a> RedriveToQueue<'a> {
         if !self.may_be_shared() {
             return Ok(None);
         }
-        // All of them: the run may meet others first.
+        // All of them: the run may read others first.
         let report = dry_run(&self.from, &self.request.plan, u64::MAX, None, interrupted).await?;
         Ok(from_elsewhere(&report, self.to.arn()))
     }
@@ -102,7 +102,7 @@ impl<'a> RedriveToQueue<'a> {
         let (from, to) = (&self.from, &self.to);
         let task = RedriveTask { from, to, plan, pace: *pace, max: *max, is_consumed, interrupted, progress };
         let path = self.journal_path();
-        // Only the first run over the whole queue can tell that a message is missing. In a file all stay.
+        // Only the first run over the whole queue can show that a message is missing. In a file all stay.
         let is_file = from.lines().is_some();
         let missing = |is_whole| if is_whole { plan.pick.missing() } else { Vec::new() };
         if self.request.applied {

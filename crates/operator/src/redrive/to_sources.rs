@@ -80,7 +80,7 @@ impl<'a> RedriveToSources<'a> {
         }
     }
 
-    /// Asks whether one of these queues has a consumer.
+    /// Determines whether one of these queues has a consumer.
     ///
     /// # Errors
     /// If there is no connection to AWS.
@@ -94,7 +94,7 @@ impl<'a> RedriveToSources<'a> {
         Redriven { report: self.planned, missing: self.missing, remarks }
     }
 
-    /// Sends the dead letters back, one queue after the other. `is_consumed` says whether a queue has a consumer.
+    /// Sends the dead letters back, one queue after the other. `is_consumed` is true for a queue with a consumer.
     ///
     /// # Errors
     /// If nothing was sent, and a journal, the DLQ or a filter cannot be used.

@@ -11,16 +11,19 @@ use crate::status::readers::Readers;
 /// The consumer of the source queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Consumer {
-    /// A function does. A queue outside of the stack without event source mappings is taken to have a consumer.
+    /// A mapping is on, or receives show a poller. A queue outside of the stack without a mapping counts as consumed.
     There,
-    /// There is none, for this reason.
+    /// None, for this reason: all mappings are off, and no receives show a poller.
     Nobody(String),
     /// Unknown: Lambda's error.
     Unknown(String),
 }
 
 impl Consumer {
-    /// Asks Lambda, and CloudWatch if no event source mapping is on.
+    /// Queries Lambda, and CloudWatch if no event source mapping is on.
+    ///
+    /// # Errors
+    /// If the AWS configuration cannot be loaded. A refusal of Lambda or CloudWatch is not an error.
     pub async fn look(connection: &Connection, source_arn: &str, is_stack: bool) -> Result<Self, Failure> {
         let mappings = EventSources::near(connection, source_arn).await?.of(source_arn).await;
         let readers = match &mappings {

@@ -31,7 +31,7 @@ const BYTES_MAX: usize = 1024 * 1024;
 /// Series of a URL whose values are remembered: replicas come and go.
 const SERIES_MAX: usize = 50_000;
 
-/// After a longer time without a look, nobody knows when a counter grew, so counting starts again.
+/// After a longer gap between two reads it is unknown when a counter grew, so counting starts again.
 const GAP_MAX: TimeDelta = QUIET;
 /// Signs of an outage are at most [`QUIET`] apart. Each is seen up to a minute late, with some time to ask.
 const SIGNS_APART: TimeDelta = TimeDelta::minutes(17);
@@ -52,7 +52,7 @@ impl FromStr for MetricsUrl {
     }
 }
 
-/// Asks containers for their counters.
+/// Reads containers' counters.
 #[derive(Clone, Debug)]
 pub struct Containers {
     client: Client,
@@ -60,15 +60,20 @@ pub struct Containers {
 }
 
 impl Containers {
+    /// A client without redirects and proxy, with a limit of 2 s for each request.
+    ///
+    /// # Errors
+    /// If the client cannot be built, such as without a TLS library.
     pub fn new(urls: Vec<MetricsUrl>) -> Result<Self, Failure> {
-        // Each connection ends with its answer: the thread that asks may end, too, and another one ask next.
+        // Each connection ends with its response: the next request may come from another thread.
         let client =
             Client::builder().redirect(Policy::none()).no_proxy().timeout(TIMEOUT).pool_max_idle_per_host(0);
         let client = client.build().map_err(|error| format!("--metrics: {}", causes(&error)))?;
         Ok(Self { client, urls })
     }
 
-    /// The counters of each URL.
+    /// Reads all URLs at the same time, and returns their counters in the order of the URLs. A URL is a problem without
+    /// a response of status 2xx within 2 s, or if that is longer than 1 MiB or has none of redeliver's counters.
     pub async fn ask(&self) -> Vec<Result<Counters, Problem>> {
         let asked = self.urls.iter().map(async |MetricsUrl(url)| {
             self.get(url).await.map_err(|why| {
@@ -86,7 +91,7 @@ impl Containers {
         }
         let counters = counters(&text(answer).await?);
         if counters.is_empty() {
-            return Err("there is no counter of redeliver".to_owned());
+            return Err("the response has no redeliver counters".to_owned());
         }
         Ok(counters)
     }
@@ -96,7 +101,7 @@ async fn text(mut answer: Response) -> Result<String, String> {
     let mut bytes = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(|error| causes(&error))? {
         if bytes.len() + chunk.len() > BYTES_MAX {
-            return Err("the answer is longer than 1 MiB".to_owned());
+            return Err("the response is longer than 1 MiB".to_owned());
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -105,9 +110,9 @@ async fn text(mut answer: Response) -> Result<String, String> {
 
 fn causes(error: &reqwest::Error) -> String {
     if error.is_timeout() {
-        return format!("no answer within {} s", TIMEOUT.as_secs());
+        return format!("no response within {} s", TIMEOUT.as_secs());
     }
-    // The last cause says it; the ones before name layers of the client, and the URL again.
+    // The last cause is the reason; the ones before name layers of the client, and the URL again.
     let mut why = error.source();
     while let Some(next) = why.and_then(|why| why.source()) {
         why = Some(next);
@@ -131,7 +136,7 @@ fn counters(text: &str) -> Counters {
     text.lines().filter_map(counter).collect()
 }
 
-/// `name{label="value",…} number`, perhaps with a time or an exemplar after it.
+/// `name{label="value",…} number`, optionally followed by a time or an exemplar.
 fn counter(line: &str) -> Option<(String, (usize, u64))> {
     let place = COUNTERS
         .iter()

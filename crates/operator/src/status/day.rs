@@ -75,7 +75,7 @@ impl Day {
         let final_dlq = of_role(Role::FinalDlq);
         let functions =
             source.and_then(|queue| queue.mappings.as_deref()).map(with_breaker).unwrap_or_default();
-        let Some(first) = queues.first() else { return Err("there is no queue to look at".into()) };
+        let Some(first) = queues.first() else { return Err("no queues to read".into()) };
         let of_queues = [
             (source, SENT),
             (source, DELETED),

@@ -92,7 +92,7 @@ impl Metrics {
             .collect())
     }
 
-    /// The points of `CircuitOpen` and of `LongestHoldSeconds` of each function, of as long as an outage is looked for.
+    /// The points of `CircuitOpen` and of `LongestHoldSeconds` of each function in the last 14 days and 15 minutes.
     /// Points of five minutes are kept for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
     pub async fn target(&self, functions: &[&str], now: Timestamp) -> Result<TargetPoints, Failure> {
         let of_functions = |metric: metrics::Metric| {

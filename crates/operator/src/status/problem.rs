@@ -1,4 +1,4 @@
-//! Requests of `status` that a service did not answer.
+//! Information of `status` that a service refused.
 
 use std::fmt::{Display, Formatter, Result};
 

@@ -33,7 +33,7 @@ pub enum Readers {
         /// The minutes among these that had a receive.
         minutes_with_receives: usize,
     },
-    /// Messages are in flight, so something has received them; CloudWatch says no more.
+    /// Messages are in flight, so something has received them; CloudWatch has no data on receives.
     InFlight {
         mappings_known: bool,
         messages: u64,
@@ -61,7 +61,7 @@ impl Display for NotCounted {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoFigures { minutes } => {
-                write!(formatter, "CloudWatch has no figures of the last {}", counted(*minutes, "minute"))
+                write!(formatter, "CloudWatch has no data for the last {}", counted(*minutes, "minute"))
             }
             Self::Failed(why) => formatter.write_str(why),
         }
@@ -75,7 +75,7 @@ impl Serialize for NotCounted {
 }
 
 impl Readers {
-    /// Asks CloudWatch if no event source mapping is on. `mappings` are `None` if Lambda did not list them.
+    /// Queries CloudWatch if no event source mapping is on. `mappings` are `None` if Lambda did not list them.
     pub async fn look(
         connection: &Connection,
         queue_arn: &str,
@@ -135,7 +135,7 @@ impl Readers {
         }
     }
 
-    /// True if receives are so regular that a program must be polling the queue.
+    /// True if a program polls the queue: a mapping is on, or at least 5 of the last 15 minutes had a receive.
     pub fn is_steady(&self) -> bool {
         match self {
             Self::EventSourceMapping => true,
@@ -156,13 +156,13 @@ impl Readers {
     pub fn in_words(&self) -> String {
         let words = self.in_short();
         match self {
-            Self::InFlight { why, .. } => format!("{words}; more is not known: {why}"),
+            Self::InFlight { why, .. } => format!("{words}; the reader is unknown: {why}"),
             Self::NotKnown { why } => format!("{words}: {why}"),
             _ => words,
         }
     }
 
-    /// As [`Self::in_words`], without reasons.
+    /// The same sentence without reasons.
     pub fn in_short(&self) -> String {
         match self {
             Self::EventSourceMapping => "read by an event source mapping".to_owned(),
@@ -184,7 +184,7 @@ impl Readers {
             Self::NobodySeen { minutes } => {
                 format!("no reader seen in the last {}", counted(*minutes, "minute"))
             }
-            Self::NotKnown { .. } => "its readers are not known".to_owned(),
+            Self::NotKnown { .. } => "its readers are unknown".to_owned(),
         }
     }
 }

@@ -23,7 +23,7 @@ const UNSEEN: &str = "`redeliver audit` shows when SQS deletes the dead letters.
                       out messages that were received three times or more.";
 
 /// A hint that is shown if groups are blocked.
-const UNBLOCK: &str = "These groups wait until somebody decides: `redeliver unblock`.";
+const UNBLOCK: &str = "These groups wait for a decision: run `redeliver unblock`.";
 
 /// A deployment's queues, or others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -120,7 +120,7 @@ impl Status {
             .collect()
     }
 
-    /// True if nothing is missing for want of an answer. What is not known of a queue's readers is said beside them.
+    /// True if every service answered. Unknown readers count only if CloudWatch refused them.
     pub fn is_complete(&self) -> bool {
         let mut readers = self.queues.iter().filter_map(|queue| queue.readers.as_ref());
         self.problems.is_empty() && !readers.any(Readers::is_unread)

@@ -66,7 +66,8 @@ fn is_recent(sign: Timestamp, now: Timestamp, quiet: TimeDelta) -> bool {
 }
 
 impl Outage {
-    /// The outage in the points of one function, which may be in any order.
+    /// The outage in the points of one function, which may be in any order. `None` if the last point above 0 is more
+    /// than 15 minutes old, plus 2 for its arrival in CloudWatch.
     pub fn of(points: &[Point], now: Timestamp) -> Option<Self> {
         Self::with_signs_apart(points, now, QUIET)
     }

@@ -201,7 +201,7 @@ async fn a_container_that_reads_a_queue_is_seen_by_its_receives() {
 async fn without_cloudwatch_a_queue_without_a_mapping_is_not_said_to_be_read_by_nobody() {
     let (status, _) = seen([read_by(&[]), denied()]).await;
     let expected =
-        "orders: its readers are not known: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
+        "orders: its readers are unknown: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
     assert!(status.table(&Layout::Whole).ends_with(expected), "{}", status.table(&Layout::Whole));
     assert_eq!(status.problems, [], "it is said where the readers are");
     assert!(!status.is_complete(), "a script learns of it by the exit code");

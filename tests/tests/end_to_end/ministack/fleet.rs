@@ -101,7 +101,7 @@ async fn every_dlq_of_two_accounts_and_regions_is_told_with_what_is_wrong_with_i
     let partly = fleet(&emulator, &profiles, &partly).await;
     let stderr = String::from_utf8(partly.stderr).unwrap();
     assert_eq!(partly.status.code(), Some(4), "{stderr}");
-    assert!(stderr.starts_with("error: eu-west-1, profile nobody: there is no such profile"), "{stderr}");
+    assert!(stderr.starts_with("error: eu-west-1, profile nobody: no such profile"), "{stderr}");
     assert!(String::from_utf8(partly.stdout).unwrap().starts_with(
         "6 DLQs, 2 with messages, 3 with something wrong; 1 other queue with something wrong ("
     ));

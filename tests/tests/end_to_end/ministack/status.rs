@@ -69,6 +69,6 @@ async fn a_queue_that_something_polls_without_an_event_source_mapping_is_read() 
         "minutes_with_receives": 2,
     });
     assert_eq!(readers("polled").await, expected);
-    let why = "CloudWatch has no figures of the last 15 minutes";
+    let why = "CloudWatch has no data for the last 15 minutes";
     assert_eq!(readers("unread").await, json!({ "state": "not_known", "why": why }));
 }

@@ -104,7 +104,7 @@ fn a_group_is_compared_with_messages_that_are_not_selected_if_all_were_read() {
     });
     let (audited, _) = world.audit(Pick::default(), Box::new(Json));
     let report = audited.unwrap().report;
-    assert_eq!(report.comparison, None, "no group was asked for");
+    assert_eq!(report.comparison, None, "no group was selected");
     let group = report.groups.iter().find(|group| group.count == 3).unwrap().fingerprint.clone();
     let compared = |max| {
         let pick = Pick::new(Some(group.clone()), Vec::new(), None);
@@ -217,7 +217,7 @@ fn a_message_that_is_not_there_is_told_and_no_empty_answer() {
     assert_eq!((audited.report.total, output.as_str()), (0, ""));
     assert_eq!(audited.missing, ["no message with the id nope was found"]);
     let (interrupted, _) = world.audit_until(Pick::one("nope"), Box::new(JsonLines), None, ready(()));
-    assert_eq!(interrupted.unwrap().missing, [""; 0], "nobody has looked");
+    assert_eq!(interrupted.unwrap().missing, [""; 0], "nothing was read");
 }
 
 #[test]

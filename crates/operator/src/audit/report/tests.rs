@@ -59,17 +59,21 @@ fn what_was_not_seen_is_said_in_a_sentence() {
     let sentence =
         |interrupted| Tally::new(context()).into_report(coverage, interrupted).incompleteness().unwrap();
     assert!(
-        sentence(false).starts_with("Not all was seen: 12 of about 20 messages; the others are in flight")
+        sentence(false)
+            .starts_with("Not everything was read: 12 of about 20 messages; the others are in flight")
     );
-    assert_eq!(sentence(true), "Not all was seen: 12 of about 20 messages; the audit was interrupted.");
+    assert_eq!(
+        sentence(true),
+        "Not everything was read: 12 of about 20 messages; the audit was interrupted."
+    );
     let unreadable = Coverage { unreadable: 3, ..coverage };
     assert!(Tally::new(context()).into_report(unreadable, false).incompleteness().unwrap().starts_with(
-        "Not all was seen: 12 of about 20 messages, and 3 that could not be understood and stay; the others"
+        "Not everything was read: 12 of about 20 messages, and 3 that could not be understood and stay; the others"
     ));
     let these_alone = Coverage { seen: 17, ..unreadable };
     assert_eq!(
         Tally::new(context()).into_report(these_alone, false).incompleteness().unwrap(),
-        "Not all was seen: 17 of about 20 messages, and 3 that could not be understood and stay."
+        "Not everything was read: 17 of about 20 messages, and 3 that could not be understood and stay."
     );
     let mut two = report(&[foreign("x", 1), foreign("y", 2)]);
     (two.coverage, two.complete, two.max_reached) = (coverage, false, true);

@@ -14,14 +14,14 @@ fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
     }
     for part in [
         "<h1>6 dead-letter queues</h1>",
-        "<p class=\"warning\">Not all could be read: us-east-1: &lt;img src=x&gt;</p>",
+        "<p class=\"warning\">Incomplete: us-east-1: &lt;img src=x&gt;</p>",
         "<dd>12,348</dd><dd class=\"remark\">in 1 DLQ</dd>",
         "<div class=\"alarm\"><dt>Something wrong</dt><dd>2</dd>",
         "<dd>2026-11-23 17:00</dd>",
         "<h2>eu-central-1, account 123456789012, profile prod: 1,234 queues</h2>",
         "<strong>full-dlq</strong><ul><li class=\"wrong\">SQS deletes it</li></ul>",
         "<li class=\"wrong\">AccessDenied: &lt;script&gt;</li>",
-        "<li class=\"remark\">perhaps an orphan</li>",
+        "<li class=\"remark\">it may be an orphan</li>",
         "<div class=\"remark\">&lt;b&gt;pager (alarm)</div>",
         "<div class=\"remark\">read by sweeper</div>",
         "<div class=\"remark\">no reader seen in the last 15 minutes</div>",

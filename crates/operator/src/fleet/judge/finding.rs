@@ -32,7 +32,7 @@ pub(super) fn no_dlq(read: &Attributes) -> Option<Finding> {
     read.redrives_to.is_none().then(|| Finding {
         code: Code::NoDlq,
         sentence: format!(
-            "it has no dead-letter queue: a message that always fails is tried until SQS deletes it{}; give it a redrive \
+            "it has no dead-letter queue: a message that always fails is retried until SQS deletes it{}; add a redrive \
              policy",
             kept.unwrap_or_default()
         ),
@@ -46,8 +46,8 @@ pub(super) fn of_readers(read: &Attributes, readers: &[(&Reader, Option<u64>)]) 
     let unreported = readers.iter().filter(|(reader, _)| !reader.reports_failures).map(|(reader, _)| Finding {
         code: Code::UnreportedFailures,
         sentence: format!(
-            "{} reads it without ReportBatchItemFailures: one message that fails brings back its whole batch, and one that \
-             the function only names as failed is deleted; run {}",
+            "{} reads it without ReportBatchItemFailures: one failed message brings back its whole batch, and a \
+             message that only the function's response reports as failed is deleted; run {}",
             reader.function,
             report_failures_command(&reader.mapping_uuid, &reader.of.region)
         ),
@@ -67,8 +67,9 @@ fn short_visibility(read: &Attributes, readers: &[(&Reader, Option<u64>)]) -> Op
     let (needed, timeout, function) = needed.max().filter(|(needed, ..)| visibility < *needed)?;
     let [visibility, needed, timeout] = [visibility, needed, timeout].map(span);
     Some(format!(
-        "its visibility timeout is {visibility}, and the timeout of {function} {timeout}: SQS may deliver a message again \
-         while Lambda works on it or is throttled; set it to {needed}, six times that and the batching window"
+        "its visibility timeout is {visibility}, and the timeout of {function} is {timeout}: SQS may deliver a message \
+         again while Lambda works on it or is throttled; set it to {needed}: six times the timeout of the function, \
+         plus the batching window"
     ))
 }
 
@@ -76,7 +77,10 @@ fn missing(dlq: &Dlq) -> Option<String> {
     let feeders: Vec<_> = dlq.fed_by.iter().map(|feeder| feeder.name.as_str()).collect();
     let feeders = some_of(&feeders);
     (dlq.state == DlqState::Missing).then(|| {
-        format!("there is no such queue: dead letters of {feeders} go nowhere; create it, or name another DLQ there")
+        format!(
+            "the queue does not exist, so dead letters of {feeders} are lost; create it, or point {feeders} at another \
+             DLQ"
+        )
     })
 }
 
@@ -93,7 +97,7 @@ fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Strin
     (!names.is_empty()).then(|| {
         let names = some_of(&names);
         format!(
-            "it is {own} queue and cannot take messages of the {other} queue {names}; use a queue of that kind"
+            "it is {own} queue and cannot hold messages of the {other} queue {names}; use a queue of that kind"
         )
     })
 }
@@ -110,8 +114,8 @@ fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Str
     let (longest, name) = kept.max().filter(|(longest, _)| own <= *longest)?;
     let [own, longest, most] = [own, longest, RETENTION_MAX].map(span);
     Some(format!(
-        "it keeps messages for {own}, and {name} for {longest}, counted from the first send: a message that waited \
-         there is deleted soon after it arrives; set it to {most}"
+        "its retention is {own}, and that of {name} is {longest}, counted from the first send: a message that waited \
+         there is deleted soon after it arrives; set the retention to {most}"
     ))
 }
 
@@ -142,15 +146,15 @@ fn age_uncertain(dlq: &Dlq) -> Option<String> {
     let Some(Readers::SomethingElse { messages_received: 1.., .. }) = dlq.readers else { return None };
     dlq.counts.has_messages().then(|| {
         "something receives its messages, and CloudWatch's age leaves out those that were received three times or \
-         more: the oldest may be older than this. `redeliver audit` knows when SQS deletes each"
+         more: the oldest may be older than this. `redeliver audit` shows when SQS deletes each one"
             .to_owned()
     })
 }
 
 fn orphan(dlq: &Dlq) -> Option<String> {
     (dlq.fed_by.is_empty() && dlq.state == DlqState::There).then(|| {
-        "nothing that was found points to it: perhaps an orphan, or something else sends to it (EventBridge, SNS, \
-         Scheduler, a function's destination, your own code)"
+        "no queue, function or subscriber found here points to it: it may be an orphan, or something else sends to it \
+         (EventBridge, SNS, Scheduler, a function's destination, your own code)"
             .to_owned()
     })
 }

@@ -98,7 +98,7 @@ fn a_queue_that_is_only_named_like_a_dlq_is_perhaps_an_orphan_and_that_is_no_fau
         let dlqs = judged(survey(vec![queue(name, 0, 4, None)]));
         assert_eq!(dlqs.iter().map(codes).collect::<Vec<_>>(), [[Code::Orphan]], "{name}");
         assert!(dlqs[0].is_well());
-        assert!(dlqs[0].findings[0].sentence.contains("perhaps an orphan"));
+        assert!(dlqs[0].findings[0].sentence.contains("may be an orphan"));
     }
     for name in ["orders", "deadline-letters", "dl"] {
         assert_eq!(judged(survey(vec![queue(name, 0, 4, None)])), [], "{name}");
@@ -108,13 +108,14 @@ fn a_queue_that_is_only_named_like_a_dlq_is_perhaps_an_orphan_and_that_is_no_fau
 #[test]
 fn a_dlq_that_is_not_there_is_shown_with_those_that_lose_by_it() {
     let sources = ["a", "b", "c", "d", "e"].map(|name| queue(name, 0, 4, Some("gone")));
-    let sentence = "there is no such queue: dead letters of a, b, c and 2 more go nowhere; create it, or name another DLQ there";
+    let sentence = "the queue does not exist, so dead letters of a, b, c and 2 more are lost; create it, or point a, \
+                    b, c and 2 more at another DLQ";
     assert_eq!(wrong(sources.to_vec()), [(Code::Missing, sentence.to_owned())]);
     // Deleted between the list and the question.
     let gone = Queue { id: id("gone"), state: State::Gone };
     let dlqs = judged(survey(vec![queue("a", 0, 4, Some("gone")), gone.clone()]));
     assert_eq!((dlqs[0].state, codes(&dlqs[0])), (DlqState::Missing, vec![Code::Missing]));
-    assert_eq!(judged(survey(vec![Queue { id: id("old-dlq"), ..gone }])), [], "nobody misses it");
+    assert_eq!(judged(survey(vec![Queue { id: id("old-dlq"), ..gone }])), [], "no queue points to it");
 }
 
 #[test]
@@ -150,8 +151,8 @@ fn a_dlq_keeps_messages_longer_than_its_sources_unless_that_is_impossible() {
             queue("dead", 0, dlq, None),
         ])
     };
-    let sentence = "it keeps messages for 4d, and orders for 7d, counted from the first send: a message that waited \
-    there is deleted soon after it arrives; set it to 14d";
+    let sentence = "its retention is 4d, and that of orders is 7d, counted from the first send: a message that waited \
+    there is deleted soon after it arrives; set the retention to 14d";
     assert_eq!(kept(7, 4), [(Code::ShortRetention, sentence.to_owned())]);
     assert_eq!(kept(4, 4)[0].0, Code::ShortRetention, "as long is too short");
     assert_eq!(kept(4, 5), []);
@@ -163,7 +164,7 @@ fn a_dlq_keeps_messages_longer_than_its_sources_unless_that_is_impossible() {
 #[test]
 fn a_fifo_queue_and_a_standard_queue_cannot_feed_each_other() {
     let found = wrong(vec![queue("orders.fifo", 0, 4, Some("dead")), queue("dead", 0, 14, None)]);
-    let sentence = "it is a standard queue and cannot take messages of the FIFO queue orders.fifo; use a queue of \
+    let sentence = "it is a standard queue and cannot hold messages of the FIFO queue orders.fifo; use a queue of \
     that kind";
     assert_eq!(found, [(Code::KindMismatch, sentence.to_owned())]);
     let found = wrong(vec![queue("orders", 0, 4, Some("dead.fifo")), queue("dead.fifo", 0, 14, None)]);
@@ -201,7 +202,7 @@ fn messages_that_wait_want_an_alarm_or_a_reader() {
     let pager = DlqAlarm { name: "pager".to_owned(), state: "OK".to_owned() };
     assert_eq!((codes(&watched), watched.alarms), (vec![], Some(vec![pager])));
     assert_eq!(codes(&with(0, Some(Vec::new()), None)), [], "nothing waits");
-    assert_eq!(codes(&with(1, Some(Vec::new()), Some("dead"))), [], "somebody works on it");
+    assert_eq!(codes(&with(1, Some(Vec::new()), Some("dead"))), [], "a function reads it");
     assert_eq!(codes(&with(1, Some(Vec::new()), Some("orders"))), [Code::NoAlarm]);
     let unknown = with(1, None, None);
     assert_eq!(
@@ -442,14 +443,15 @@ fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
     let dlq = Some("orders-dlq");
     assert_eq!(found(dlq, Some(5), reader(true, 0)), [], "30 s are six times 5 s");
     assert_eq!(found(dlq, None, reader(true, 0)), [], "the timeout of a version is not known");
-    let no_dlq = "it has no dead-letter queue: a message that always fails is tried until SQS deletes it after 4d; give it \
-                  a redrive policy";
+    let no_dlq = "it has no dead-letter queue: a message that always fails is retried until SQS deletes it after 4d; \
+                  add a redrive policy";
     assert_eq!(found(None, Some(5), reader(true, 0)), [(Code::NoDlq, no_dlq.to_owned())]);
-    let short = "its visibility timeout is 30s, and the timeout of shop 5s: SQS may deliver a message again while \
-                 Lambda works on it or is throttled; set it to 31s, six times that and the batching window";
+    let short = "its visibility timeout is 30s, and the timeout of shop is 5s: SQS may deliver a message again while \
+                 Lambda works on it or is throttled; set it to 31s: six times the timeout of the function, plus the \
+                 batching window";
     assert_eq!(found(dlq, Some(5), reader(true, 1)), [(Code::ShortVisibility, short.to_owned())]);
-    let unreported = "shop reads it without ReportBatchItemFailures: one message that fails brings back its whole batch, \
-                      and one that the function only names as failed is deleted; run `aws lambda \
+    let unreported = "shop reads it without ReportBatchItemFailures: one failed message brings back its whole batch, \
+                      and a message that only the function's response reports as failed is deleted; run `aws lambda \
                       update-event-source-mapping --function-response-types ReportBatchItemFailures --uuid 14e0db71 \
                       --region eu-central-1`";
     assert_eq!(found(dlq, Some(5), reader(false, 0)), [(Code::UnreportedFailures, unreported.to_owned())]);

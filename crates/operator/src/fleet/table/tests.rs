@@ -50,7 +50,7 @@ pub(in crate::fleet) fn fleet() -> Fleet {
     let nobody = Some(crate::status::readers::Readers::NobodySeen { minutes: 15 });
     let orphan = Dlq {
         readers: nobody,
-        findings: finding(Code::Orphan, "perhaps an orphan"),
+        findings: finding(Code::Orphan, "it may be an orphan"),
         ..dlq("orphan-dlq", &[])
     };
     let empty = Dlq { alarms: alarm("OK"), read_by: vec!["sweeper".to_owned()], ..dlq("empty-dlq", &["f"]) };
@@ -103,9 +103,9 @@ fn a_person_sees_each_place_its_dlqs_and_below_them_what_is_wrong() {
             "! full-dlq: SQS deletes it",
             "! missing: it is not there",
             "! unreadable: AccessDenied: <script>",
-            "? orphan-dlq: perhaps an orphan",
+            "? orphan-dlq: it may be an orphan",
             "",
-            "eu-west-1, account 123456789012: not looked at",
+            "eu-west-1, account 123456789012: not read",
             "DLQ visible in flight oldest deleted in kept alarm fed by",
             "missing ? ? ? ? ? ? e",
         ]
@@ -125,7 +125,7 @@ fn a_queue_that_is_not_a_dlq_stands_below_the_dlqs_of_its_place() {
     let table = fleet_table(&fleet, &Layout::Whole);
     let start = "6 DLQs, 1 with messages, 2 with something wrong; 1 other queue with something wrong (";
     assert!(table.starts_with(start), "{table}");
-    let below = " ? orphan-dlq: perhaps an orphan\n ! orders<b>: it has no dead-letter queue\n\neu-west-1";
+    let below = " ? orphan-dlq: it may be an orphan\n ! orders<b>: it has no dead-letter queue\n\neu-west-1";
     assert!(table.contains(below), "{table}");
     let well = Fleet { dlqs: Vec::new(), ..fleet };
     assert!(!well.is_well());

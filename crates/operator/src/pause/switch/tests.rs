@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::tests::sdk_config;
 
-/// A clock that moves only when somebody sleeps.
+/// A clock that only a sleep moves.
 struct Sleeps(Mutex<Timestamp>);
 
 impl Clock for Sleeps {

@@ -105,7 +105,7 @@ fn the_target_is_down_since_the_first_sign_or_longer_if_that_was_soon_after_the_
     }
     let outage = Outage { since: at(40), or_longer: false, seconds: 600, last_sign: at(40) };
     assert_eq!(history.target(at(50)), Target::Down(outage));
-    assert_eq!(history.target(at(90)), Target::Unknown, "nobody has looked for half an hour");
+    assert_eq!(history.target(at(90)), Target::Unknown, "no read for half an hour");
 }
 
 #[test]
@@ -190,8 +190,8 @@ async fn an_address_that_cannot_be_read_is_a_problem_and_the_others_are_read() {
     let problems: Vec<_> =
         answers[1..].iter().map(|answer| answer.as_ref().unwrap_err().to_string()).collect();
     let expected = [
-        ("html", "there is no counter of redeliver"),
-        ("long", "the answer is longer than 1 MiB"),
+        ("html", "the response has no redeliver counters"),
+        ("long", "the response is longer than 1 MiB"),
         ("moved", "HTTP 302"),
         ("none", "HTTP 503"),
     ];

@@ -107,7 +107,7 @@ async fn what_cannot_be_read_names_the_permission() {
     assert_eq!(error, "cloudwatch:GetMetricData: Forbidden: why");
     let no_such_service = Loopback::start([(404, json!({ "message": "no such service" }))]);
     let error = asked(&no_such_service, &["orders"]).await.unwrap_err();
-    assert_eq!(error, "cloudwatch:GetMetricData: the answer is not this service's (HTTP 404)");
+    assert_eq!(error, "cloudwatch:GetMetricData: the response is not from this service (HTTP 404)");
 }
 
 #[tokio::test]

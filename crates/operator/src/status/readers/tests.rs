@@ -59,10 +59,7 @@ fn nobody_is_said_only_if_cloudwatch_has_counted_no_receive() {
     assert_eq!(readers(&[(3, 0), (16, 5)], &[], 7), nobody, "what is in flight was received before");
     assert_eq!(nobody.in_words(), "no reader seen in the last 15 minutes");
     let unknown = readers(&[(16, 5)], &[], 0);
-    assert_eq!(
-        unknown.in_words(),
-        "its readers are not known: CloudWatch has no figures of the last 15 minutes"
-    );
+    assert_eq!(unknown.in_words(), "its readers are unknown: CloudWatch has no data for the last 15 minutes");
 }
 
 #[test]
@@ -71,7 +68,7 @@ fn where_cloudwatch_does_not_answer_messages_in_flight_tell_of_a_reader() {
         let refused = Err("cloudwatch:GetMetricData: AccessDenied: no".to_owned());
         Readers::without_mapping(mappings_known, None, in_flight, refused, now()).in_words()
     };
-    const WHY: &str = "not known: cloudwatch:GetMetricData: AccessDenied: no";
+    const WHY: &str = "unknown: cloudwatch:GetMetricData: AccessDenied: no";
     for (mappings_known, in_flight, expected) in [
         (true, None, format!("its readers are {WHY}")),
         (true, Some(0), format!("its readers are {WHY}")),
@@ -79,14 +76,16 @@ fn where_cloudwatch_does_not_answer_messages_in_flight_tell_of_a_reader() {
             true,
             Some(1),
             format!(
-                "read by something that is not an event source mapping (a container, or an audit?): 1 message is in flight; more is {WHY}"
+                "read by something that is not an event source mapping (a container, or an audit?): 1 message is \
+                 in flight; the reader is {WHY}"
             ),
         ),
         (
             false,
             Some(3),
             format!(
-                "read by something (a function, a container, or an audit?): 3 messages are in flight; more is {WHY}"
+                "read by something (a function, a container, or an audit?): 3 messages are in flight; \
+                 the reader is {WHY}"
             ),
         ),
     ] {
@@ -103,7 +102,7 @@ fn what_a_mapping_received_before_it_was_switched_off_is_nobody_elses() {
     assert_eq!(since(5), "no reader seen in the last 5 minutes");
     for just_now in [1, 0] {
         let told = since(just_now);
-        assert_eq!(told, "its readers are not known: CloudWatch has no figures of the last 1 minute");
+        assert_eq!(told, "its readers are unknown: CloudWatch has no data for the last 1 minute");
     }
     assert!(since(7).starts_with("read by something that is not an event source mapping"), "{}", since(7));
 }

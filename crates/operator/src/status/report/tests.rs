@@ -114,7 +114,7 @@ fn what_is_not_known_is_not_called_zero_and_a_container_is_not_called_nobody() {
         lines[5..],
         [
             "",
-            "source: its readers are not known: no figures",
+            "source: its readers are unknown: no figures",
             "annotation: read by something that is not an event source mapping (a container, or an audit?): 0 messages received \
              and 45 empty receives in the last 15 minutes",
             "prod-source: no reader seen in the last 15 minutes",

@@ -111,7 +111,7 @@ fn in_periods(signs: &[i64]) -> Vec<Point> {
 }
 
 proptest! {
-    /// Whenever somebody looks, and however late the newest signs are, while signs come at least every 900 s.
+    /// At any time of the read, and however late the newest signs are, while signs come at least every 900 s.
     #[test]
     fn an_outage_is_seen_as_one_as_long_as_it_lasts(
         begin in 1_700_000_000..1_800_000_000_i64,

@@ -138,7 +138,7 @@ fn what_was_not_seen_and_what_was_filtered_is_said() {
     context.filter = Some(".a < 1".to_owned());
     let page = page_of(&[], &Tally::new(context).into_report(coverage, false), false);
     assert!(
-        page.contains("<p class=\"warning\">Not all was seen: 1 of about 9 messages; the others"),
+        page.contains("<p class=\"warning\">Not everything was read: 1 of about 9 messages; the others"),
         "{page}"
     );
     assert!(page.contains("<code>.a &lt; 1</code>"));

@@ -195,7 +195,7 @@ fn an_empty_queue_is_one_line_and_what_was_not_seen_another() {
     };
     let unseen = printed(&Tally::new(context()).into_report(coverage, false), false);
     assert!(
-        unseen.lines().nth(1).unwrap().starts_with("Not all was seen: 0 of about 5 messages"),
+        unseen.lines().nth(1).unwrap().starts_with("Not everything was read: 0 of about 5 messages"),
         "{unseen}"
     );
 }
