@@ -52,14 +52,14 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
                 Err(NotInvoked::TooLarge) => {
                     let bytes = reinvocation.payload.len();
                     let explanation = format!(
-                        "With its retry metadata the payload has {bytes} bytes; Lambda does not take that many"
+                        "With its retry metadata the payload has {bytes} bytes, more than Lambda accepts"
                     );
                     outcomes
                         .refused
                         .push(reinvocation.refused(DeadLetterReason::MessageTooLarge, explanation));
                 }
                 Err(NotInvoked::Invalid) => {
-                    let explanation = "Lambda does not take the payload for JSON".to_owned();
+                    let explanation = "Lambda rejected the payload as invalid JSON".to_owned();
                     outcomes
                         .refused
                         .push(reinvocation.refused(DeadLetterReason::InvalidMessageFormat, explanation));

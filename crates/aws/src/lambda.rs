@@ -27,12 +27,13 @@ use crate::otlp::Exporter;
 
 /// The user's own function in the same Lambda environment, which needs the data of each invocation.
 pub trait Guest: Send + Sync + 'static {
-    /// Takes the ARN and the trace id of the invocation that begins.
+    /// Called at the start of each invocation with the function's ARN and the X-Ray trace header.
     fn invoked(&self, function_arn: &str, trace_id: Option<&str>);
     /// True for the queue whose messages redeliver handles. A batch of another queue is the guest's own, as without
     /// redeliver.
     fn is_own_queue(&self, queue_arn: &str) -> bool;
-    /// Handles an event that is not from its queue, until `end`; `None` if it accepts no such events.
+    /// Handles an event that is not a batch of the source queue, until `end`. `None` if the guest accepts no such
+    /// events: the invocation then fails with `NotAnSqsEvent`.
     fn other_event(
         &self,
         event: &str,

@@ -31,8 +31,8 @@ use crate::http_client::connector;
 use crate::stderr;
 pub use settings::{OtlpSettings, span_interval};
 
-/// The longest time that the end of an invocation waits for its export. The export goes on afterwards, as far as Lambda
-/// lets it.
+/// The longest time that the end of an invocation waits for its export. The export continues afterwards, as long
+/// as Lambda does not freeze the process.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// The timeout of one request ("OTLP Exporter Configuration", OpenTelemetry).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,11 +52,11 @@ pub enum NotExported {
     NoAnswer,
     #[error("the collector cannot be reached")]
     NotReached,
-    #[error("the collector answered {0}; look into its own log")]
+    #[error("the collector answered HTTP {0}; check its log")]
     Refused(u16),
-    #[error("the collector rejected some of them; look into its own log")]
+    #[error("the collector rejected some of them; check its log")]
     Rejected,
-    #[error("the collector's answer is longer than {} KiB; is it a collector?", ANSWER_BYTES_MAX >> 10)]
+    #[error("the response exceeds {} KiB; check that the endpoint is an OTLP collector", ANSWER_BYTES_MAX >> 10)]
     AnswerTooLong,
     #[error("{UNDER_WAY_MAX} exports are under way; the collector is too slow")]
     TooSlow,
@@ -81,6 +81,7 @@ impl fmt::Debug for Exporter {
 }
 
 impl Exporter {
+    /// An exporter to the endpoint of the settings, which is reached without the environment's proxy if it is local.
     #[must_use]
     pub fn new(settings: OtlpSettings) -> Self {
         // A collector beside the function is not behind the proxy that leads to AWS.
@@ -99,7 +100,7 @@ impl Exporter {
     pub async fn export_spans(&self, tracer: &Tracer, deadline: Timestamp) {
         let EndedSpans { spans, dropped } = tracer.take();
         if dropped > 0 {
-            self.warn(format_args!("{dropped} spans of one batch had no room and are lost"));
+            self.warn(format_args!("{dropped} spans of one batch exceeded the buffer and are lost"));
         }
         if spans.is_empty() {
             return;
@@ -110,7 +111,7 @@ impl Exporter {
                 exporter.warn(format_args!("spans are lost: {error}"));
             }
         });
-        // A task that is not awaited goes on.
+        // A task that is no longer awaited continues.
         let _still_under_way = timeout(wait(SystemClock.now(), deadline), export).await;
     }
 
@@ -123,7 +124,7 @@ impl Exporter {
     /// Sends one request.
     ///
     /// # Errors
-    /// If the collector did not take it: it is lost.
+    /// If the collector did not accept the request. Its spans are lost: there is no retry.
     pub async fn post(&self, body: Vec<u8>) -> Result<(), NotExported> {
         let _under_way = self.under_way.try_acquire().map_err(|_| NotExported::TooSlow)?;
         timeout(REQUEST_TIMEOUT, self.request(body)).await.unwrap_or(Err(NotExported::NoAnswer))

@@ -100,6 +100,7 @@ pub struct MessageProcessorSettings {
     /// `RETRY_POLICY`. If failed messages are handed off, only `immediate`, `circuit_breaker` and the lists are used.
     pub policy: Policy,
     pub annotation_queue_url: String,
+    /// `MAX_CONCURRENCY`, from 1 to 10,000; 10 by default.
     pub max_concurrency: NonZeroUsize,
     /// The accepted messages: `ENVELOPE`, `DATA_SCHEMA_PATH`, and the settings of messages without an envelope.
     pub schema: MessageSchema,
@@ -108,6 +109,7 @@ pub struct MessageProcessorSettings {
     pub logging: Logging,
 }
 
+/// Settings of the failed-message-processor.
 #[derive(Debug)]
 pub struct FailedMessageProcessorSettings {
     pub source_queue_url: String,
@@ -122,6 +124,7 @@ pub struct FailedMessageProcessorSettings {
     pub logging: Logging,
 }
 
+/// Settings of the final-dlq-annotator.
 #[derive(Debug)]
 pub struct FinalDlqAnnotatorSettings {
     pub final_dlq_url: String,
@@ -147,6 +150,7 @@ pub struct ArchiveSettings {
     pub omit: Omit,
 }
 
+/// Settings of the async-retry handler.
 #[derive(Debug)]
 pub struct AsyncRetryHandlerSettings {
     /// `RETRY_QUEUE_URL`: its own queue.
@@ -204,7 +208,7 @@ fn on_failure(reader: &mut Reader<'_>) -> Option<OnFailure<String>> {
             let mut names = Strategy::ALL.iter().map(|strategy| strategy.name());
             let last = names.next_back().unwrap_or_default();
             let others: Vec<_> = names.collect();
-            format!("is none of {} and {last}; set it to one of them", others.join(", "))
+            format!("must be {} or {last}", others.join(", "))
         }),
     };
     OnFailure::wired(reader.check("STRATEGY", strategy)?, reader)
@@ -423,7 +427,7 @@ fn policy(reader: &mut Reader<'_>, strategy: Option<&Definition>) -> Option<Poli
     let hint = if text.trim_start().starts_with('{') {
         ""
     } else {
-        "; it takes the policy itself, not a file's name"
+        "; set it to the policy itself, not to a file name"
     };
     reader.check(POLICY, policy.map_err(|error| format!("{error}{hint}")))
 }

@@ -63,7 +63,7 @@ impl<C: Clock, W: Write + Send> JsonLines<C, W> {
         Self { function, logging, clock, writer, totals, tracer, log_location, invalid: None }
     }
 
-    /// Names the setting if all messages are invalid by this schema, which is the message-processor's.
+    /// Logs one line `all_invalid`, which names the setting to check, if all messages are invalid by this schema.
     #[must_use]
     pub fn with_schema(self, schema: &MessageSchema) -> Self {
         Self { invalid: (!schema.accepts_plain()).then(Mutex::default), ..self }

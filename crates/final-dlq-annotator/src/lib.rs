@@ -35,11 +35,11 @@ const SEND_RESERVE: Duration = Duration::from_secs(5);
 /// The final-dlq-annotator with its dependencies.
 #[derive(Debug)]
 pub struct FinalDlqAnnotator<Q, C, O, S = NoStore, N = NoNotifier> {
-    /// Receives final records.
+    /// The final DLQ, to which final records are sent.
     pub final_dlq: Q,
-    /// Where final records are kept first.
+    /// The archive, which a final record is written to before it is sent; `None` keeps no archive.
     pub archive: Option<Archive<S>>,
-    /// Notices of each cause, for people and machines.
+    /// Notices about the causes of dead letters; `None` sends none.
     pub notices: Option<Notices<N>>,
     pub clock: C,
     pub observer: O,
@@ -242,7 +242,7 @@ fn explain(
     Explained { annotation: Annotation { reason: code, details, record }, first_sent, died_at }
 }
 
-/// Why a message is given up, as far as its verdict says.
+/// The reason why a message is given up, as far as its verdict has it.
 struct Reason {
     code: Code,
     details: String,

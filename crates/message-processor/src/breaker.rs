@@ -26,7 +26,7 @@ const HELD_MOMENTS_AGO: Duration = Duration::from_secs(1800);
 pub struct SharedBreaker(Option<Arc<Mutex<Breaker>>>);
 
 impl SharedBreaker {
-    /// The policy's breaker, closed; without one in the policy every call is permitted.
+    /// A closed breaker with the settings of the policy's `circuit_breaker`. Without it, every call is permitted.
     #[must_use]
     pub fn of(policy: &Policy) -> Self {
         Self(policy.circuit_breaker.as_ref().map(|_| Arc::default()))
@@ -53,7 +53,7 @@ pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
 }
 
 impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    /// Learns from the messages of a batch: held ones tell a new environment about an outage.
+    /// Passes the outages that held messages report to the breaker: a new environment has no evidence of its own.
     pub(super) fn learn(&self, accepted: &[Accepted], now: Timestamp) {
         let Some(mut breaker) = self.breaker.lock() else { return };
         for message in accepted {
@@ -102,14 +102,14 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// The hold of a message whose own call met this error; `None` if the call spends an attempt.
+    /// The hold of a message whose own call failed with this error; `None` if the call spends an attempt.
     fn hold(&self, accepted: &Accepted, error: &HandlerError) -> Option<Hold> {
         let met = call_outcome(&self.policy, error);
         let now = self.clock.now();
         self.breaker.lock()?.hold(self.caller(accepted, now), met, now)
     }
 
-    /// Holds the message, without spending an attempt, if its call was answered "not now" or met an outage.
+    /// Holds the message, without spending an attempt, if its call was answered "not now" or observed an outage.
     pub(super) fn held_or_failed(&self, accepted: &Accepted, error: HandlerError) -> Outcome {
         match self.hold(accepted, &error) {
             Some(hold) => Outcome::Held { hold, error: Some(error) },

@@ -108,7 +108,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         turns.into_calls()
     }
 
-    /// The events for held messages, one for each reason: the target is down, it said "not now", or it takes fewer calls.
+    /// The events for held messages, one for each reason: an outage, an answer "not now", or the rate limit.
     pub(super) fn held(&self, accepted: &[Accepted], calls: &[Call]) -> impl Iterator<Item = Event> {
         let now = self.clock.now();
         let event = move |reason| {
@@ -199,13 +199,13 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let mut made = 0;
         loop {
             let (Outcome::Failure(error) | Outcome::Trouble(error)) = &outcome else { return outcome };
-            // Checked for each error: the last call may have met one that is not a blip.
+            // Checked for each error: the last one may not be a blip.
             let again = immediate_retries(&self.policy, error).filter(|again| made < again.max_attempts);
             let Some(again) = again.filter(|again| self.clock.now() + again.delay < end) else {
                 return outcome;
             };
             self.clock.sleep(again.delay).await;
-            // The target went down meanwhile, or takes no more calls: the known error is worth more than a wait.
+            // The target went down meanwhile, or reached its rate limit: the known error is worth more than a wait.
             let Asked::Call(permitted) = self.ask(accepted, Patience::OthersRun) else {
                 return outcome;
             };

@@ -64,21 +64,22 @@ pub struct MessageProcessor<H, Q, C, O> {
     pub handler: H,
     /// The strategy for failed messages, with its queues.
     pub on_failure: OnFailure<Q>,
-    /// With `delayed-resend` the failed-message-processor decides on failed messages by the same one.
+    /// The retry policy. With `delayed-resend`, the failed-message-processor must have the same one: it decides about
+    /// the failed messages.
     pub policy: Policy,
     /// The policy's `circuit_breaker`, with this environment's knowledge of the target.
     pub breaker: SharedBreaker,
-    /// The queue for verdicts.
+    /// The annotation queue, to which messages that are given up are sent with their verdicts.
     pub annotation_queue: Q,
     /// The clock.
     pub clock: C,
     /// Logs and metrics.
     pub observer: O,
-    /// The schema that tells messages from invalid bodies.
+    /// The schema of valid messages. An invalid one is given up without a call.
     pub schema: MessageSchema,
-    /// The senders whose messages are re-sends.
+    /// The roles whose messages count as re-sends (`RESEND_SENDER_IDS`).
     pub resenders: Resenders,
-    /// Calls to the target at the same time, within one batch.
+    /// The limit of concurrent calls to the target within one batch: `MAX_CONCURRENCY`, 10 by default.
     pub max_concurrency: NonZeroUsize,
 }
 

@@ -11,12 +11,12 @@ use redeliver_core::message::Timestamp;
 pub(super) enum Outcome {
     Success,
     Failure(HandlerError),
-    /// A failure that says "not now", or that may be an outage: then the message is held if the circuit is open when all
+    /// A failure that means "not now", or that may be an outage: the message is held if the circuit is open when all
     /// calls have ended.
     Trouble(HandlerError),
     /// The calls' end came before it was started.
     NotStarted,
-    /// The message was not called, or its own call was answered "not now" or met an outage.
+    /// The message was not called, or its own call was answered "not now" or observed an outage.
     Held {
         hold: Hold,
         error: Option<HandlerError>,

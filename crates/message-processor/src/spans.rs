@@ -55,7 +55,7 @@ impl<'a> Spans<'a> {
             }
         };
         let attempts: Vec<_> = accepted.iter().map(attempt).collect();
-        // A batch without a message that anybody records is not recorded either.
+        // A batch without a sampled message is not recorded either.
         let is_sampled = attempts.iter().any(|attempt| attempt.context.span.is_sampled);
         let batch = tracer.begin(now, is_sampled);
         tracer.batch_began(batch);
@@ -104,7 +104,7 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// Adds what came of an attempt to its span.
+/// Adds the attributes of an attempt and its outcome to its span.
 fn describe<'a>(span: &mut Span<'a>, accepted: &Accepted, call: &'a Call, retry_attempt: u32) {
     span.attributes.push(("redeliver.retry_attempt", retry_attempt.into()));
     span.attributes.push(("redeliver.generation", accepted.metadata().generation().into()));

@@ -7,7 +7,7 @@ pub use system::{
 
 /// The mode of a file that only its owner may read.
 pub const FOR_ITS_OWNER: u32 = 0o600;
-/// The mode of a file for all, before the umask takes its part.
+/// The mode of a file that all users may read and write, before the umask is applied.
 pub const FOR_ALL: u32 = 0o666;
 
 #[cfg(unix)]
@@ -41,15 +41,15 @@ mod system {
     /// Makes an open file private, whatever mode it was created with.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If the file system rejects the change.
     pub fn keep_private(file: &File) -> io::Result<()> {
         file.set_permissions(Permissions::from_mode(super::FOR_ITS_OWNER))
     }
 
-    /// Puts the names in a folder on the disk.
+    /// Syncs a folder, so that the names of its files survive a crash of the system.
     ///
     /// # Errors
-    /// If the folder cannot be opened, or the disk refuses.
+    /// If the folder cannot be opened or synced.
     pub fn sync_directory(folder: &Path) -> io::Result<()> {
         File::open(folder)?.sync_all()
     }
@@ -60,7 +60,7 @@ mod system {
         there.uid() == geteuid().as_raw()
     }
 
-    /// The reason why another user may have written a file.
+    /// The reason why another user may have written a file; `None` if only this user can.
     #[must_use]
     pub fn written_by_others(there: &Metadata) -> Option<String> {
         written_by_others_than(geteuid().as_raw(), there)

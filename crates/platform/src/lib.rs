@@ -1,5 +1,4 @@
-//! The one door to what differs between Unix and Windows. Only this crate has code for one system alone; its callers are
-//! the same everywhere.
+//! All code that differs between Unix and Windows. No other crate has code for one system alone.
 //!
 //! | | Unix | Windows |
 //! | --- | --- | --- |
@@ -9,8 +8,7 @@
 //! | a file's name is on the disk | once its folder is synced | by NTFS's own journal |
 //! | a user's own function | ends with all that it has started | is refused |
 //!
-//! Locks and files that vanish with their program need no door: [`std::fs::File::try_lock`] and the crate `tempfile` do
-//! the right thing everywhere.
+//! Locks and temporary files need none: [`std::fs::File::try_lock`] and the crate `tempfile` work the same everywhere.
 
 pub mod files;
 pub mod process;

@@ -41,7 +41,7 @@ mod system {
     }
 
     impl Group {
-        /// Lets a command begin a group of its own, whose mark no other group has.
+        /// Makes a command start in a group of its own. `mark` must be unique: it identifies what the group starts.
         ///
         /// # Errors
         /// None here.
@@ -56,14 +56,14 @@ mod system {
             Self { leader: Pid::from_raw(id.cast_signed()), ..self }
         }
 
-        /// Asks the process group to end.
+        /// Sends SIGTERM to the process group.
         pub fn terminate(&self) {
             if let Some(leader) = self.leader {
                 let _may_have_ended = kill_process_group(leader, Signal::TERM);
             }
         }
 
-        /// Ends all.
+        /// Kills the process group and, on Linux, the daemons that it has started.
         pub fn kill(&self) {
             #[cfg(target_os = "linux")]
             super::marked::kill_marked(&format!("{MARK}={}", self.mark));
@@ -198,7 +198,7 @@ mod system {
     use std::os::windows::process::CommandExt as _;
     use std::process::Command;
 
-    /// Does nothing: there is none unless an administrator wants it.
+    /// Does nothing: Windows writes no dump of a process unless an administrator enables it.
     pub fn leave_no_core_file() {}
 
     /// Does nothing.
@@ -222,7 +222,7 @@ mod system {
         pub fn begin_with(_: &mut Command, _: String) -> io::Result<Self> {
             Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "Windows cannot end a function with all that it has started: run redeliver in WSL or in a container",
+                "Windows cannot end a function together with its child processes; run redeliver in WSL or in a container",
             ))
         }
 

@@ -6,7 +6,7 @@ pub use system::Signals;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
     pub name: &'static str,
-    /// True if somebody pressed Ctrl-C; false if the system or a container runtime ends the process.
+    /// True for Ctrl-C; false if the system or a container runtime ends the process.
     pub is_interrupt: bool,
 }
 
@@ -36,7 +36,7 @@ mod system {
     }
 
     impl Signals {
-        /// Listens from now on.
+        /// Installs the handlers. From then on these signals no longer end the process by themselves.
         ///
         /// # Errors
         /// If the system refuses a handler.
@@ -78,7 +78,7 @@ mod system {
     }
 
     impl Signals {
-        /// Listens from now on.
+        /// Installs the handlers. From then on these signals no longer end the process by themselves.
         ///
         /// # Errors
         /// If the system refuses a handler.

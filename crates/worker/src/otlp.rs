@@ -61,7 +61,7 @@ impl SpanExport {
             let Ok(Some(Export { request, dropped })) = taken else { continue };
             let lost = match exporter.post(request).await {
                 Err(error) => format!("spans were not exported: {error}"),
-                Ok(()) if dropped > 0 => format!("{dropped} spans had no room and are lost"),
+                Ok(()) if dropped > 0 => format!("{dropped} spans exceeded the buffer and are lost"),
                 Ok(()) => continue,
             };
             if exporter.may_warn() {

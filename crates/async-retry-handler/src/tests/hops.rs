@@ -20,7 +20,7 @@ fn a_record_that_is_not_due_waits_on_its_own_queue_as_it_is() {
         (hop.message_group_id.as_deref(), hop.trace_header.as_deref()),
         (Some("tenant"), Some("Root=1"))
     );
-    assert_eq!(hop.attributes, producer_attributes(), "and nobody's Failure");
+    assert_eq!(hop.attributes, producer_attributes(), "and no `Failure`");
     assert_eq!(setup.world.seen.events(), [Event::Hopped { messages: 1 }]);
 }
 

@@ -84,12 +84,12 @@ fn what_lambda_will_never_take_is_a_verdict() {
         (
             (|_| Answer::Refused(NotInvoked::TooLarge)) as fn(usize) -> Answer,
             "MESSAGE_TOO_LARGE",
-            "With its retry metadata the payload has 105 bytes; Lambda does not take that many",
+            "With its retry metadata the payload has 105 bytes, more than Lambda accepts",
         ),
         (
             |_| Answer::Refused(NotInvoked::Invalid),
             "INVALID_MESSAGE_FORMAT",
-            "Lambda does not take the payload for JSON",
+            "Lambda rejected the payload as invalid JSON",
         ),
     ] {
         let setup = Setup::new(answer);

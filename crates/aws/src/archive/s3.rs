@@ -60,13 +60,13 @@ pub fn bucket_of_uri(uri: &str) -> Option<(&str, &str)> {
 pub struct S3Bucket {
     client: Client,
     name: String,
-    /// S3 refuses every request if the bucket is another account's (`x-amz-expected-bucket-owner`): the name of a deleted
-    /// bucket is free for anybody.
+    /// S3 refuses every request if the bucket is another account's (`x-amz-expected-bucket-owner`): anyone
+    /// can register the name of a deleted bucket.
     owner: Option<String>,
 }
 
 impl S3Bucket {
-    /// A bucket in the configuration's region, of this account if one is named.
+    /// A bucket in the configuration's region. With `owner`, every request fails if the bucket is another account's.
     #[must_use]
     pub fn new(config: &SdkConfig, name: &str, owner: Option<AccountId>) -> Self {
         Self {

@@ -10,7 +10,8 @@ use percent_encoding::percent_decode_str;
 use crate::settings::Variables;
 use crate::telemetry::random_seed;
 
-/// The time between two exports of a process that runs for long.
+/// The time between two exports of a long-running process: `OTEL_BSP_SCHEDULE_DELAY` in milliseconds, 5 s if it is not
+/// set or invalid.
 #[must_use]
 pub fn span_interval(variables: &Variables<'_>) -> Duration {
     let milliseconds = variables.optional("OTEL_BSP_SCHEDULE_DELAY").and_then(|value| value.parse().ok());
@@ -55,9 +56,11 @@ impl OtlpSettings {
         let protocol =
             read("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL").or_else(|| read("OTEL_EXPORTER_OTLP_PROTOCOL"));
         if protocol.is_some_and(|protocol| protocol != "http/protobuf") {
-            return Err("redeliver exports by http/protobuf alone: set OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf, \
+            return Err(
+                "only http/protobuf is supported: set OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf, \
                         and the endpoint to port 4318"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         let headers =
             read("OTEL_EXPORTER_OTLP_TRACES_HEADERS").or_else(|| read("OTEL_EXPORTER_OTLP_HEADERS"));

@@ -44,7 +44,7 @@ impl Logging {
         let level = match reader.optional("LOG_LEVEL").as_deref() {
             None | Some("INFO") => Ok(LogLevel::Info),
             Some("WARN") => Ok(LogLevel::Warn),
-            Some(_) => Err("is neither INFO nor WARN (in capitals); set it to one of them"),
+            Some(_) => Err("must be INFO or WARN, in capitals"),
         };
         let level = reader.check("LOG_LEVEL", level);
         let tracing = tracing(reader);
@@ -72,7 +72,7 @@ fn detail(reader: &mut Reader<'_>) -> Option<LogDetail> {
     let detail = match reader.optional("LOG_DETAIL").as_deref() {
         None | Some("batches") => Ok(LogDetail::Batches),
         Some("messages") => Ok(LogDetail::Messages),
-        Some(_) => Err("is neither batches nor messages; set it to one of them"),
+        Some(_) => Err("must be batches or messages"),
     };
     reader.check("LOG_DETAIL", detail)
 }

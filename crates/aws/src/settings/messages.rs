@@ -15,7 +15,7 @@ pub(super) fn schema(reader: &mut Reader<'_>) -> Option<MessageSchema> {
     let is_optional = match reader.optional("ENVELOPE").as_deref() {
         None | Some("required") => Ok(false),
         Some("optional") => Ok(true),
-        Some(_) => Err("is neither required nor optional; set it to one of them"),
+        Some(_) => Err("must be required or optional"),
     };
     if reader.check("ENVELOPE", is_optional)? {
         let plain = plain(reader);

@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
     pub(super) fn queue_url_of(&mut self, name: &str, kind: QueueKind) -> Option<String> {
         let url = self.required(name, "set it to the queue's URL")?;
         let checked = if kind == QueueKind::Fifo && !is_fifo(&url) {
-            Err("is not a FIFO queue's URL, whose name ends in .fifo: only such a queue keeps an order")
+            Err("is not the URL of a FIFO queue, which ends in .fifo: only a FIFO queue keeps an order")
         } else if kind == QueueKind::Standard && is_fifo(&url) {
             Err(
                 "is a FIFO queue's URL: FIFO queues cannot delay individual messages; use a standard queue, or \
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
         let value = self.optional(name)?.parse().ok().filter(|number| range.contains(number));
         self.check(
             name,
-            value.ok_or_else(|| format!("is not a whole number from {} to {}", range.start(), range.end())),
+            value.ok_or_else(|| format!("must be a whole number from {} to {}", range.start(), range.end())),
         )
     }
 
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
         let value = match self.optional(name).as_deref() {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
-            Some(_) => Err("is neither true nor false"),
+            Some(_) => Err("must be true or false"),
         };
         self.check(name, value).unwrap_or(false)
     }

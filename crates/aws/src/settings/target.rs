@@ -19,7 +19,7 @@ const TIMEOUT_SECONDS_MAX: u64 = 900;
 #[derive(Debug)]
 pub struct TargetSettings {
     pub called: Called,
-    /// `TARGET_TIMEOUT_SECONDS`, if it is set.
+    /// `TARGET_TIMEOUT_SECONDS`, from 1 to 900; without it a call has 30 s.
     pub timeout: Option<Duration>,
 }
 
@@ -55,7 +55,7 @@ impl MessageProcessorSettings {
     /// Reads the settings of a message-processor that calls `TARGET`.
     ///
     /// # Errors
-    /// All that is missing or wrong.
+    /// Lists all missing and invalid variables.
     pub fn with_target_from_env() -> Result<(Self, TargetSettings), SettingsError> {
         Reader::of_environment().read(Self::with_target)
     }
@@ -82,7 +82,7 @@ impl MessageProcessorSettings {
     /// function has one invocation at a time.
     ///
     /// # Errors
-    /// All that is missing or wrong.
+    /// Lists all missing and invalid variables.
     pub fn with_own_function_from_env() -> Result<(Self, OwnFunctionSettings), SettingsError> {
         Reader::of_environment().read(Self::with_own_function)
     }
@@ -114,7 +114,8 @@ impl TargetSettings {
         let Called::Http(HttpSettings { endpoint, .. }) = &self.called else { return None };
         let parameter = endpoint.url()?.secret_parameter()?;
         Some(format!(
-            "the query of TARGET has {parameter}, which looks like a secret, and everybody who can read the settings sees it; \
+            "the query of TARGET has {parameter}, which looks like a secret and is visible to everyone with \
+             access to the settings; \
              put the URL into the secret of {SECRET_ARN} as :url, and remove TARGET"
         ))
     }
@@ -171,7 +172,7 @@ impl Address {
     }
 }
 
-const FUNCTION_WITH_HEADERS: &str = "is set, but TARGET is a Lambda function, which takes no headers; remove it, or set TARGET to an https:// URL";
+const FUNCTION_WITH_HEADERS: &str = "is set, but TARGET is a Lambda function, whose calls have no headers; remove it, or set TARGET to an https:// URL";
 
 fn sigv4(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<SigV4Setting> {
     const NAME: &str = "TARGET_SIGV4";

@@ -54,9 +54,9 @@ fn all_that_is_wrong_is_named_in_one_message_without_secrets() {
         "- INTERMEDIATE_DLQ_URL is not a queue's URL",
         "- ANNOTATION_QUEUE_URL is a FIFO queue's URL: FIFO queues cannot delay individual messages",
         "- TARGET contains credentials",
-        "- MAX_CONCURRENCY is not a whole number from 1 to 10000",
-        "- TARGET_TIMEOUT_SECONDS is not a whole number from 1 to 900",
-        "- TARGET_ALLOW_HTTP is neither true nor false",
+        "- MAX_CONCURRENCY must be a whole number from 1 to 10000",
+        "- TARGET_TIMEOUT_SECONDS must be a whole number from 1 to 900",
+        "- TARGET_ALLOW_HTTP must be true or false",
         "- DATA_SCHEMA_PATH names the file no-such-schema.json, which cannot be read",
     ] {
         assert!(error.contains(line), "{line} in {error}");
@@ -128,13 +128,13 @@ fn a_files_name_is_no_policy() {
     };
     assert_eq!(
         wrong("policy.json"),
-        "- RETRY_POLICY is not JSON: expected value at line 1 column 1; it takes the policy itself, not a file's name"
+        "- RETRY_POLICY is not JSON: expected value at line 1 column 1; set it to the policy itself, not to a file name"
     );
     assert_eq!(wrong("{"), "- RETRY_POLICY is not JSON: EOF while parsing an object at line 1 column 1");
     assert_eq!(
         wrong("5"),
         "- RETRY_POLICY is refused: (whole document) is not of type \"object\"; \
-         it takes the policy itself, not a file's name"
+         set it to the policy itself, not to a file name"
     );
 }
 
@@ -231,7 +231,7 @@ fn each_strategy_has_settings_of_its_own() {
     let mut too_long = visibility;
     too_long[2].1 = "43201";
     let error = with(&too_long).unwrap_err().to_string();
-    assert!(error.contains("- VISIBILITY_TIMEOUT_SECONDS is not a whole number from 0 to 43200"), "{error}");
+    assert!(error.contains("- VISIBILITY_TIMEOUT_SECONDS must be a whole number from 0 to 43200"), "{error}");
     let mut redriven = visibility;
     redriven[4].1 = r#"{"max_redrives":5}"#;
     let error = with(&redriven).unwrap_err().to_string();
@@ -263,8 +263,8 @@ fn each_strategy_has_settings_of_its_own() {
     (wrong[1].1, wrong[4].1) = (&source, "11");
     let error = with(&wrong).unwrap_err().to_string();
     for line in [
-        "- SOURCE_QUEUE_URL is not a FIFO queue's URL, whose name ends in .fifo: only such a queue keeps an order",
-        "- BATCH_SIZE is not a whole number from 1 to 10",
+        "- SOURCE_QUEUE_URL is not the URL of a FIFO queue, which ends in .fifo: only a FIFO queue keeps an order",
+        "- BATCH_SIZE must be a whole number from 1 to 10",
     ] {
         assert!(error.contains(line), "{error}");
     }
@@ -289,9 +289,7 @@ fn each_strategy_has_settings_of_its_own() {
     }
     let error = with(&[("STRATEGY", "hope")]).unwrap_err().to_string();
     assert!(
-        error.contains(
-            "- STRATEGY is none of delayed-resend, direct-resend, visibility and ordered; set it to one of them"
-        ),
+        error.contains("- STRATEGY must be delayed-resend, direct-resend, visibility or ordered"),
         "{error}"
     );
 }
@@ -311,8 +309,8 @@ fn what_is_logged_is_said_by_two_settings_and_a_wrong_one_is_refused() {
     let error = with("all", "warn").unwrap_err().to_string();
     assert!(
         error.ends_with(
-            "\n- LOG_DETAIL is neither batches nor messages; set it to one of them\
-             \n- LOG_LEVEL is neither INFO nor WARN (in capitals); set it to one of them"
+            "\n- LOG_DETAIL must be batches or messages\
+             \n- LOG_LEVEL must be INFO or WARN, in capitals"
         ),
         "{error}"
     );
@@ -387,7 +385,7 @@ fn headers_are_for_a_url_only() {
     let error = target("arn:aws:lambda:eu-central-1:123456789012:function:orders").unwrap_err().to_string();
     assert!(
         error.ends_with(
-            "\n- TARGET_HEADERS_SECRET_ARN is set, but TARGET is a Lambda function, which takes no headers; \
+            "\n- TARGET_HEADERS_SECRET_ARN is set, but TARGET is a Lambda function, whose calls have no headers; \
              remove it, or set TARGET to an https:// URL"
         ),
         "{error}"
@@ -423,10 +421,7 @@ fn a_signature_is_for_a_url_and_fits_its_host() {
     assert_eq!(sigv4(own, "", "vpc-lattice-svcs"), service(SignedService::VpcLattice));
 
     let refused = |line: &str| Err(format!("- TARGET_SIGV4 {line}"));
-    assert_eq!(
-        sigv4(URL, "", "yes"),
-        refused("is none of auto, lambda, execute-api and vpc-lattice-svcs; set it to one of them")
-    );
+    assert_eq!(sigv4(URL, "", "yes"), refused("must be auto, lambda, execute-api or vpc-lattice-svcs"));
     assert_eq!(
         sigv4(URL, "", "execute-api"),
         refused("names another service than the URL's host; set it to auto")
@@ -521,8 +516,8 @@ fn a_secret_in_the_query_of_the_target_is_remarked_on_without_its_value() {
     assert_eq!(
         remark(&[("TARGET", "https://orders.example.com/hook?a=b&Access-Token=CANARY")]).as_deref(),
         Some(
-            "the query of TARGET has access_token, which looks like a secret, and everybody who can read the settings \
-             sees it; put the URL into the secret of TARGET_HEADERS_SECRET_ARN as :url, and remove TARGET"
+            "the query of TARGET has access_token, which looks like a secret and is visible to everyone with access \
+             to the settings; put the URL into the secret of TARGET_HEADERS_SECRET_ARN as :url, and remove TARGET"
         )
     );
     assert_eq!(remark(&[("TARGET", "https://orders.example.com/hook?a=b")]), None);
@@ -575,7 +570,7 @@ fn modes_are_for_a_lambda_function_and_a_durable_one_has_a_version_or_alias() {
         "\n- TARGET_DURABLE is true, but TARGET names no version or alias, which Lambda needs to invoke a durable \
          function; add one, as in …:function:NAME:ALIAS",
     );
-    ends(with(FUNCTION, "yes", ""), "\n- TARGET_TENANT_ISOLATION is neither true nor false");
+    ends(with(FUNCTION, "yes", ""), "\n- TARGET_TENANT_ISOLATION must be true or false");
 }
 
 #[test]
@@ -778,10 +773,7 @@ fn what_is_wrong_with_the_settings_of_plain_messages_is_said() {
         );
         assert!(error.contains(&line), "{line} in {error}");
     }
-    assert!(
-        wrong(&[("ENVELOPE", "never")])
-            .contains("- ENVELOPE is neither required nor optional; set it to one of them")
-    );
+    assert!(wrong(&[("ENVELOPE", "never")]).contains("- ENVELOPE must be required or optional"));
     let reserved = wrong(&[("ENVELOPE", "optional"), ("MESSAGE_ID_ATTRIBUTE", "AWS.Id")]);
     assert!(
         reserved.contains("- MESSAGE_ID_ATTRIBUTE is not the name of a message attribute: "),
@@ -810,8 +802,8 @@ fn beside_a_users_own_function_its_variables_are_its_own() {
     assert_eq!(
         error,
         "the function cannot start; its environment variables are invalid:\n\
-         - HANDLER_EVENT is neither record nor batch\n\
-         - LOG_DETAIL is neither batches nor messages; set it to one of them"
+         - HANDLER_EVENT must be record or batch\n\
+         - LOG_DETAIL must be batches or messages"
     );
 }
 

@@ -1,4 +1,4 @@
-//! The endpoint of an HTTP target: its URL, and how requests prove who sent them. Parts of it may be in a secret.
+//! The endpoint of an HTTP target: its URL and the authentication of requests. Parts of it may be in a secret.
 
 mod secret;
 
@@ -30,7 +30,7 @@ pub struct Endpoint {
 /// The signature of a request.
 #[derive(Clone, PartialEq, Eq)]
 enum Signing {
-    /// None: if the target wants a proof, it is in the headers.
+    /// None: credentials, if there are any, are in the headers.
     None,
     /// By the secret's signing secrets.
     StandardWebhooks(SigningSecrets),
@@ -66,18 +66,18 @@ pub enum SecretError {
     #[error("the secret of TARGET_HEADERS_SECRET_ARN is not a JSON object of header names and string values")]
     NotAnObject,
     /// A name that HTTP does not allow. It is not shown: name and value may be swapped.
-    #[error("the secret of TARGET_HEADERS_SECRET_ARN has a header whose name HTTP does not allow")]
+    #[error("the secret of TARGET_HEADERS_SECRET_ARN has a name that is not a valid HTTP header name")]
     NotAName,
     /// A value that HTTP does not allow, such as a line break.
     #[error(
-        "the secret of TARGET_HEADERS_SECRET_ARN gives {0} a value with a line break or another control character"
+        "the header {0} in the secret of TARGET_HEADERS_SECRET_ARN has a line break or another control character; remove it"
     )]
     NotAValue(HeaderName),
     /// A name that occurs twice, ignoring case as HTTP does.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN has the header {0} twice")]
     Twice(HeaderName),
     /// A header that redeliver or HTTP sets.
-    #[error("the secret of TARGET_HEADERS_SECRET_ARN sets {0}, which redeliver or HTTP itself sets")]
+    #[error("the secret of TARGET_HEADERS_SECRET_ARN has {0}, which redeliver or HTTP itself sets; remove it")]
     Reserved(HeaderName),
     /// A name that begins with a colon and is neither `:url` nor `:signing-secrets`. It is not shown.
     #[error(

@@ -60,7 +60,7 @@ pub enum EndpointSource<C = SystemClock> {
 }
 
 impl HttpTarget {
-    /// `timeout` limits a whole call, including the connection.
+    /// A target that POSTs each body to this endpoint. `timeout` limits a whole call, including the connection.
     ///
     /// # Errors
     /// If the machine's certificates cannot be loaded.
@@ -85,13 +85,13 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         Self { client, endpoint, clock, drains, observer: None, error_excerpt: None }
     }
 
-    /// `observer` gets an event for each answer that asks for a time that cannot be read.
+    /// `observer` gets an event for each response whose `Retry-After`, or a similar header, cannot be parsed.
     #[must_use]
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self }
     }
 
-    /// Records these values of failed responses.
+    /// Adds these values of a failed response's body to the error; none by default.
     #[must_use]
     pub fn with_error_excerpt(self, error_excerpt: Option<ErrorExcerpt>) -> Self {
         Self { error_excerpt, ..self }

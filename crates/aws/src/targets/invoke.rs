@@ -46,7 +46,8 @@ pub struct FunctionModes {
 }
 
 impl LambdaTarget {
-    /// `timeout` limits a whole call. The SDK does not retry; the policy does.
+    /// A target that invokes the function with this ARN, in the ARN's Region. `timeout` limits a whole call. The SDK
+    /// does not retry; the policy does.
     #[must_use]
     pub fn new(config: &SdkConfig, arn: String, timeout: Duration) -> Self {
         Self::with_clock(config, arn, timeout, SystemClock)

@@ -69,7 +69,7 @@ impl FromStr for HandlerEvent {
         match text {
             "record" => Ok(Self::Record),
             "batch" => Ok(Self::Batch),
-            _ => Err("is neither record nor batch"),
+            _ => Err("must be record or batch"),
         }
     }
 }
@@ -101,7 +101,7 @@ pub struct OwnFunction<R = Processes> {
     taken_as_success: Mutex<BTreeSet<&'static str>>,
 }
 
-/// Runs the user's function: takes an event, returns an answer.
+/// Runs the user's function, one invocation per call.
 pub trait Runtime: Send + Sync {
     /// Calls the handler. Dropping the future ends the call.
     ///
@@ -224,7 +224,7 @@ impl<R: Runtime> OwnFunction<R> {
         outcome
     }
 
-    /// Reports, once a shape, an answer by which all succeeded, and whose failures are lost if it means any.
+    /// Reports, once per shape, an answer that counts as a success of all records but looks like a report of failures.
     fn note_taken_as_success(&self, answer: &Answer, ids: &[&str]) {
         let Answer::Response(body) = answer else { return };
         let Some(shape) = shape_taken_as_success(body, ids) else { return };

@@ -13,7 +13,7 @@ pub enum ProxyError {
     #[error("is not the address of a proxy; set it to http://HOST:PORT or https://HOST:PORT")]
     NotAnAddress,
     #[error(
-        "contains credentials, which everybody who can read the settings would see; let the proxy know its clients by their network"
+        "contains credentials, which are visible to everyone with access to the settings; authorize clients of the proxy by network instead"
     )]
     Credentials,
 }

@@ -55,7 +55,7 @@ pub enum SigV4Setting {
 /// The reason to refuse signed calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SigV4Error {
-    #[error("is none of auto, lambda, execute-api and vpc-lattice-svcs; set it to one of them")]
+    #[error("must be auto, lambda, execute-api or vpc-lattice-svcs")]
     UnknownSetting,
     #[error(
         "is auto, but the URL's host is not that of a function URL, an API of API Gateway or a service of VPC Lattice; set it to lambda, execute-api or vpc-lattice-svcs"

@@ -38,9 +38,9 @@ struct Key(Vec<u8>);
 /// The reason to refuse signing secrets, without their text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SigningSecretsError {
-    #[error("is empty; give one secret ({PREFIX}BASE64), or two with a space between them")]
+    #[error("is empty; set it to one secret ({PREFIX}BASE64), or to two separated by a space")]
     Empty,
-    #[error("has more than two secrets; give the one in use and the one that follows it")]
+    #[error("has more than two secrets; keep the current one and the next one")]
     TooMany,
     #[error("has a secret that is not {PREFIX} and base64 with its padding; copy it again")]
     NotASecret,

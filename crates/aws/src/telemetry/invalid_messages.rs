@@ -1,4 +1,4 @@
-//! A batch of invalid messages alone, or an environment that has seen no other: its setting is wrong. It says so once.
+//! The line `all_invalid`, logged once if all messages of a batch or of an environment are invalid: a setting is wrong.
 
 use redeliver_core::events::Event;
 use redeliver_core::message::all_invalid::{DEPLOYED_SETTING, INVALID, all_invalid, are_all_invalid};
@@ -62,7 +62,7 @@ impl InvalidMessages {
         self.environment.add(outcomes);
     }
 
-    /// Ends a batch; returns what to say, the first time.
+    /// Ends a batch; returns the line to log, once per environment.
     pub(super) fn end_batch(&mut self) -> Option<AllInvalid> {
         let batch = std::mem::take(&mut self.batch);
         let messages = self.environment.all_invalid().or_else(|| batch.all_invalid())?;

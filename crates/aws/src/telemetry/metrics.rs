@@ -171,6 +171,7 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// Classifies an event: its level, its name in logs, its line and its metrics.
     #[must_use]
     pub fn of(event: &Event) -> Self {
         use Metric as M;

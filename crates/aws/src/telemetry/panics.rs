@@ -1,4 +1,4 @@
-//! Logs the place of a panic, but never its text.
+//! Logs the location of a panic, but never its text.
 
 use std::panic::{PanicHookInfo, set_hook};
 

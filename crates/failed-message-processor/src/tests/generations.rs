@@ -56,7 +56,7 @@ fn a_new_generation_counts_on_from_what_the_final_record_told() {
     let setup = Setup::new();
     let failure = with(failure, json!({ "kind": "permanent" }));
     setup.process(vec![handed_off(1, silent(), &failure)]);
-    assert_eq!(setup.verdict()["generation_before"], 2, "and the annotator is told");
+    assert_eq!(setup.verdict()["generation_before"], 2, "and the verdict has it, too");
 }
 
 #[test]

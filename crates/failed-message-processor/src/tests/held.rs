@@ -1,4 +1,4 @@
-//! Messages that the message-processor held after a call that was answered "not now", or met an outage.
+//! Messages that the message-processor held after a call that was answered "not now", or observed an outage.
 
 use redeliver_core::message::metadata::Holds;
 

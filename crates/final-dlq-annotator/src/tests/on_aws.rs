@@ -6,7 +6,7 @@ use redeliver_core::archive::{Omit, Prefix};
 
 use super::*;
 
-/// Otherwise payloads go to anyone who has the name of a deleted bucket, or with values that nobody may keep.
+/// Otherwise payloads go to anyone who has the name of a deleted bucket, or with values that must not be kept.
 #[test]
 fn an_archive_has_the_settings_bucket_owner_prefix_and_places_to_omit() {
     let setup = Setup::new();

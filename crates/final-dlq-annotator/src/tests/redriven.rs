@@ -95,7 +95,7 @@ fn of_a_redriven_messages_failure_the_cause_alone_is_told_and_that_it_is_unverif
     }
     let (document, _) = of(&forged, body(1));
     assert_eq!(document["first_sent_time"], moment(-10), "SQS keeps it");
-    assert_eq!(document.get("attempts"), None, "on its queue it may have been tried often: nobody knows");
+    assert_eq!(document.get("attempts"), None, "on its queue it may have been retried: the number is unknown");
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn a_deadline_that_is_past_loses_nothing() {
     let setup = Setup::new();
     assert_eq!(setup.process(vec![record(0, body(0)), record(1, body(1))], 0), ["sqs-0", "sqs-1"]);
     assert!(setup.handler.calls().is_empty());
-    assert!(setup.intermediate.sent().is_empty(), "nobody would hear the answer: SQS's redrive moves them");
+    assert!(setup.intermediate.sent().is_empty(), "the deadline is past: SQS's redrive moves them");
 }
 
 #[test]
@@ -241,7 +241,7 @@ struct Hoping(VirtualClock);
 
 impl Handler for Hoping {
     async fn handle(&self, _: &Message<'_>) -> Result<(), HandlerError> {
-        unreachable!("the message processor tells it the end")
+        unreachable!("the message-processor passes the end")
     }
 
     async fn invoke(&self, Invocation { end, .. }: Invocation<'_>) -> Result<(), HandlerError> {

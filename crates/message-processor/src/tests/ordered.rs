@@ -176,7 +176,7 @@ fn a_message_that_waited_in_batches_has_all_its_attempts_when_its_turn_comes() {
     assert_eq!(setup.calls_of(1), [0, 1, 2, 3]);
     let verdict = document(&setup.annotation.only().attributes, FAILURE);
     assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!(3)));
-    assert_eq!(setup.next_turn(&environment), (0, vec![2]), "the group goes on");
+    assert_eq!(setup.next_turn(&environment), (0, vec![2]), "the group continues");
     assert_eq!(setup.calls_of(2), [0]);
 }
 

@@ -236,10 +236,7 @@ async fn a_collector_that_does_not_work_costs_no_message_and_is_named_at_most_on
     let warnings = [
         (&gone, "warning: OpenTelemetry: spans are lost: the collector cannot be reached"),
         (&silent.0, "warning: OpenTelemetry: spans are lost: the collector did not answer within 10s"),
-        (
-            &refusing,
-            "warning: OpenTelemetry: spans are lost: the collector answered 503; look into its own log",
-        ),
+        (&refusing, "warning: OpenTelemetry: spans are lost: the collector answered HTTP 503; check its log"),
     ];
     join_all(warnings.map(|(endpoint, warning)| without_a_collector(endpoint, warning))).await;
 }

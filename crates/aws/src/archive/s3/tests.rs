@@ -182,7 +182,7 @@ async fn a_refusal_by_s3_has_its_code_and_its_fault_in_every_operation() {
     }
 }
 
-/// The write is repeated then, and its condition tells if the first one was done.
+/// The write is repeated then, and its condition shows whether the first one was done.
 #[tokio::test]
 async fn a_write_whose_answer_is_lost_may_be_done() {
     let server = Loopback::start([

@@ -26,7 +26,8 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// The timeout of a refresh, whose connection may be dead after a freeze.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An endpoint from a secret, which may be rotated while in use. Clones share their state.
+/// An endpoint from a secret, which may be rotated while in use. A call refreshes it in the background if it is older
+/// than 5 minutes, and at once after a 401 or 403, but not more often than every 30 s. Clones share their state.
 #[derive(Clone)]
 pub struct SecretEndpoint<C = SystemClock> {
     client: Client,

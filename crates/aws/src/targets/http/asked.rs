@@ -48,7 +48,7 @@ impl Asked {
 }
 
 /// True if the end of a window is the time to call again. Responses have these headers whether or not the window is the
-/// reason of the refusal, so a window with calls left says nothing. GitHub answers 403 when none is left.
+/// reason of the refusal, so a window with calls left means nothing. GitHub answers 403 when none is left.
 fn is_used_up(status: StatusCode, headers: &HeaderMap, remaining: &str) -> bool {
     let remaining = headers.get(remaining).map(|value| value.as_bytes().trim_ascii());
     match status {

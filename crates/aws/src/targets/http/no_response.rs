@@ -1,4 +1,5 @@
-//! Why a call got no response, in words of our own: the errors' texts may contain the URL, and so a key in its query.
+//! The reason why a call got no response. The texts are our own: those of the errors may contain the URL, and so a key
+//! in its query.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -38,7 +39,7 @@ fn no_connection(error: &reqwest::Error) -> HandlerError {
         return HandlerError::transient("Http.Dns", "the host name cannot be resolved");
     }
     if error.is_timeout() {
-        return HandlerError::transient("Http.ConnectTimeout", "no connection to the target in time");
+        return HandlerError::transient("Http.ConnectTimeout", "the connection to the target timed out");
     }
     // The type is not public. Of its text only this beginning is looked at.
     if causes(error).any(|cause| cause.to_string().starts_with("tunnel error")) {
@@ -55,7 +56,7 @@ fn no_connection(error: &reqwest::Error) -> HandlerError {
         }
         _ => None,
     });
-    known.unwrap_or_else(|| HandlerError::transient("Http.Connect", "no connection to the target"))
+    known.unwrap_or_else(|| HandlerError::transient("Http.Connect", "could not connect to the target"))
 }
 
 fn no_tls(what: &'static str) -> HandlerError {

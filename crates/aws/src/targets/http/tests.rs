@@ -207,7 +207,7 @@ async fn the_target_gets_the_messages_trace_context_and_a_secrets_header_stays()
     let mut forged = attributes.clone();
     forged.insert("tracestate".to_owned(), Attribute::string("vendor=a\r\nX-Admin: 1"));
     let forged = Message { attributes: &forged, ..message("{}") };
-    assert_eq!(sent("{}", &forged).await, [parent, "", xray], "no header, and the call goes on");
+    assert_eq!(sent("{}", &forged).await, [parent, "", xray], "no header, and the call is made");
     let of_header = [
         "00-00000001000000000000000000000002-0000000000000003-00",
         "",

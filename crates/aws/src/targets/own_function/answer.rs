@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::exception::Exception;
 use crate::lambda::Object;
 
-/// Size limit of a record's error that is read: its texts are recorded with a kilobyte.
+/// The size limit of a record's error; a longer one is ignored. Its texts are cut to a kilobyte when they are recorded.
 const ERROR_BYTES_MAX: usize = 256 << 10;
 
 /// The answer to an invocation, as the runtime posted it.
@@ -57,7 +57,7 @@ pub(super) fn returned(answer: Answer) -> Result<Box<RawValue>, HandlerError> {
 }
 
 fn too_large() -> HandlerError {
-    let details = "the handler's answer is larger than 6 MB, which Lambda does not take";
+    let details = "the handler's response exceeds Lambda's limit of 6 MB";
     HandlerError::transient("Function.ResponseSizeTooLarge", details)
 }
 
@@ -87,7 +87,9 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
             let is_json =
                 (error.is_data() || !is_object) && serde_json::from_slice::<IgnoredAny>(body).is_ok();
             return match (is_json, is_object) {
-                (true, true) => Err("batchItemFailures or redeliver stands in it twice".to_owned()),
+                (true, true) => {
+                    Err("the handler's response has batchItemFailures or redeliver twice".to_owned())
+                }
                 (true, false) => Ok(done()),
                 (false, _) => Err("the handler's answer is not JSON".to_owned()),
             };
@@ -167,7 +169,7 @@ fn redeliver_error(text: &RawValue) -> Result<HandlerError, String> {
         (Outcome::Transient, _) => Ok(later(HandlerError::transient(named_or("Transient"), details))),
         (Outcome::Unavailable, _) => Ok(later(HandlerError::unavailable(named_or("Unavailable"), details))),
         (Outcome::Snooze, Some(delay)) => Ok(HandlerError::snooze(named_or("Snooze"), details, delay)),
-        (Outcome::Snooze, None) => Err("redeliver says snooze without delay_seconds".to_owned()),
+        (Outcome::Snooze, None) => Err("redeliver has the outcome snooze without delay_seconds".to_owned()),
     }
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// One record ("Using Lambda with Amazon SQS", example event).
 ///
-/// A message without an envelope keeps the attribute `Redeliver`, which tells its handler the attempt.
+/// A message without an envelope keeps the attribute `Redeliver`, which has the number of the attempt.
 pub(super) fn record(invocation: &Invocation<'_>) -> String {
     let Invocation { message, record, .. } = invocation;
     let redeliver = record.attributes.get_key_value(REDELIVER);

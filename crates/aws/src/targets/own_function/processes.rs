@@ -61,7 +61,7 @@ pub struct Ended {
     pub status: Option<ExitStatus>,
     /// The error that it reported at its start.
     init_error: Option<Bytes>,
-    /// True if it had taken the task.
+    /// True if it had received the task.
     took: bool,
 }
 
@@ -120,7 +120,8 @@ impl Processes {
         }
     }
 
-    /// Forwards other requests to Lambda's Runtime API at this address.
+    /// Forwards the requests that redeliver does not serve (extensions, telemetry) to Lambda's Runtime API at this
+    /// `HOST:PORT`. Without it they are answered with 404.
     #[must_use]
     pub fn in_lambda(self, runtime_api: Option<&str>) -> Self {
         Self { upstream: runtime_api.and_then(Upstream::new), ..self }
@@ -132,7 +133,8 @@ impl Processes {
         Self { time_limit: Some(limit), ..self }
     }
 
-    /// Lets each process print to a pipe, which is read by this function, and not to our own outputs.
+    /// Redirects the standard output and error of each process to a pipe, which `read` consumes. By default they are
+    /// those of this process.
     #[must_use]
     pub fn with_output(self, read: ReadOutput) -> Self {
         Self { output: Some(read), ..self }
@@ -144,7 +146,7 @@ impl Processes {
         self.command.program.display().to_string()
     }
 
-    /// Starts a process and waits until it is ready.
+    /// Starts a process and waits until it is ready. `Ok(Err(_))` if the process ends before.
     ///
     /// # Errors
     /// If the program cannot be run.
@@ -157,7 +159,7 @@ impl Processes {
         Ok(began)
     }
 
-    /// Ends all processes after their calls, and waits for their end.
+    /// Ends all processes: with SIGTERM once their calls have ended, and with SIGKILL after 2 s at the latest.
     pub async fn end(&self) {
         let all = async {
             let _places = self.places.acquire_many(self.processes_max).await;
@@ -187,7 +189,7 @@ impl Processes {
         Ok(Lease { function: Some(function), idle: &self.idle, _place: place })
     }
 
-    /// Takes the ARN and the trace id of the Lambda invocation for the next calls.
+    /// Sets the ARN and the trace id of the Lambda invocation, which the next calls pass to the function.
     pub fn invoked(&self, function_arn: &str, trace_id: Option<&str>) {
         let trace_id = trace_id.map(str::to_owned);
         *lock(&self.lambda) = LambdaInvocation { function_arn: function_arn.to_owned(), trace_id };
@@ -254,7 +256,7 @@ impl Processes {
                 return Err(ended.at_its_start());
             }
         }
-        let details = "the function's process ends before it takes an invocation";
+        let details = "the function's process exits before it requests an invocation";
         Err(HandlerError::unavailable("Runtime.ExitError", details))
     }
 

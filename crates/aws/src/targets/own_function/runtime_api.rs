@@ -263,7 +263,7 @@ async fn read_with_trailers(body: Incoming) -> Result<(Bytes, HeaderMap), BoxErr
     Ok((body.to_bytes(), trailers))
 }
 
-/// The error of a streamed response: whatever was sent before it, the trailers tell that the handler has failed.
+/// The error of a streamed response: the trailers report that the handler failed, whatever was sent before.
 fn streamed_error(trailers: &HeaderMap) -> Option<Bytes> {
     let error_type = trailers.get(ERROR_TYPE)?.to_str().unwrap_or_default();
     let error = trailers.get(ERROR_BODY).and_then(|text| BASE64_STANDARD.decode(text).ok());

@@ -71,7 +71,7 @@ fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
             assert_eq!((&metadata["retry_attempt"], &metadata["held_since"]), (&0.into(), &Value::Null));
             assert_eq!((&metadata["held_seconds"], &metadata["retry_history"]), (&1.into(), &Value::Null));
         }
-        // It teaches nobody: another environment calls all.
+        // No other environment learns from it: a new one calls all.
         let other = outage(Setup::new());
         let held = held.into_iter().enumerate().map(|(n, sent)| resent(record(n, sent.body)));
         other.process(held.collect(), 30);
@@ -79,7 +79,7 @@ fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
     }
 }
 
-/// A refusal that was held says nothing of an outage either, whatever its metadata says.
+/// A refusal that was held is not evidence of an outage either, whatever its metadata has.
 #[test]
 fn a_refused_message_teaches_nobody() {
     let setup = Setup { strategy: Strategy::DirectResend, ..Setup::new() }.failing(0, refused());

@@ -51,7 +51,7 @@ fn a_message_that_is_given_up_blocks_its_group_and_a_notice_says_so() {
     assert_eq!(read.waiting_since, blocked_at - Duration::from_secs(5));
     assert_eq!(read.verdict.explained(), "Max retry attempts 1 exceeded; last error Db.Busy: come later");
     setup.produce_in("b", [2]);
-    assert_eq!(setup.turn(&environment), [2], "other groups go on");
+    assert_eq!(setup.turn(&environment), [2], "other groups continue");
     assert_eq!(setup.turn_after(&environment, HIDDEN - 60)[0], 0);
     assert_eq!(setup.annotation.sent(), []);
     let sqs_message_id = read.verdict.case.unwrap().failure.delivery.source_message_id;

@@ -33,7 +33,7 @@ fn a_is_down() -> Setup {
     setup
 }
 
-/// The number of holds that were told.
+/// The number of holds that were reported.
 fn held(setup: &Setup) -> u32 {
     let held = |event| if let Event::Held { messages, .. } = event { messages } else { 0 };
     setup.world.seen.events().into_iter().map(held).sum()

@@ -75,7 +75,7 @@ async fn a_secret_that_cannot_be_used_is_refused_without_its_text() {
         ),
         (
             text(json!({ format!("Bearer {HEADER}"): "Authorization" })),
-            "has a header whose name HTTP does not allow",
+            "has a name that is not a valid HTTP header name",
         ),
         (text(json!({ "Host": HEADER })), "sets host"),
         (text(json!({ "Idempotency-Key": HEADER })), "sets idempotency-key"),

@@ -101,9 +101,9 @@ fn an_answer_that_cannot_be_understood_fails_all_records_as_with_sqs() {
         ),
         (
             r#"{"batchItemFailures":[],"batchItemFailures":[{"itemIdentifier":"a"}]}"#,
-            "batchItemFailures or redeliver stands in it twice",
+            "the handler's response has batchItemFailures or redeliver twice",
         ),
-        (r#"{"redeliver":{"outcome":"snooze"}}"#, "redeliver says snooze without delay_seconds"),
+        (r#"{"redeliver":{"outcome":"snooze"}}"#, "redeliver has the outcome snooze without delay_seconds"),
     ] {
         assert_eq!(names(answer), ["Runtime.InvalidResponse"; 3], "{answer}");
         assert_eq!(answered(answer)[0].clone().unwrap_err().details, details);
