@@ -77,7 +77,9 @@ pub enum SecretError {
     #[error("the secret of TARGET_HEADERS_SECRET_ARN has the header {0} twice")]
     Twice(HeaderName),
     /// A header that redeliver or HTTP sets.
-    #[error("the secret of TARGET_HEADERS_SECRET_ARN has {0}, which redeliver or HTTP itself sets; remove it")]
+    #[error(
+        "the secret of TARGET_HEADERS_SECRET_ARN has {0}, which redeliver or HTTP itself sets; remove it"
+    )]
     Reserved(HeaderName),
     /// A name that begins with a colon and is neither `:url` nor `:signing-secrets`. It is not shown.
     #[error(
