@@ -165,7 +165,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     /// The deployments that have dead letters in the archive; only [`ArchiveBucket::deployment`] if that is set.
     ///
     /// # Errors
-    /// If S3 does not list the bucket within 20 s, for example without the right `s3:ListBucket`.
+    /// If S3 denies to list the bucket (`s3:ListBucket`), or does not answer within 20 s.
     pub async fn deployments(&self) -> Result<Vec<Arc<Layout>>, ArchiveError> {
         let layout = |deployment: &str| {
             Arc::new(Layout { prefix: self.prefix.clone(), deployment: deployment.to_owned() })
@@ -182,7 +182,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     /// Lists the dead letters of a period, the earliest first. Days outside of it cost no request.
     ///
     /// # Errors
-    /// If S3 does not list the bucket within 20 s, for example without the right `s3:ListBucket`.
+    /// If S3 denies to list the bucket (`s3:ListBucket`), or does not answer within 20 s.
     pub async fn find(&self, period: Period) -> Result<Found, ArchiveError> {
         let mut found = Found::default();
         for layout in self.deployments().await? {
