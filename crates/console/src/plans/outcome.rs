@@ -71,7 +71,7 @@ pub(crate) fn of_journal(all: &JournalCounts, came_back: u64, plan: &Plan) -> Ve
         ("possible copies, at most", all.possible_copies),
         ("died again", came_back),
         ("sent, not deleted from the DLQ", all.sent - all.deleted),
-        ("perhaps sent: the next run sends them again", all.unknown),
+        ("possibly sent: the next run sends them again", all.unknown),
     ]));
     counts
 }

@@ -96,7 +96,7 @@ fn the_counts_are_of_all_runs_together_and_not_of_the_last_one() {
         ("possible copies, at most", 4),
         ("died again", 50),
         ("sent, not deleted from the DLQ", 2),
-        ("perhaps sent: the next run sends them again", 2),
+        ("possibly sent: the next run sends them again", 2),
     ];
     assert_eq!(counts, told.map(|(name, count)| (name.to_owned(), count)));
     let purged = Purged { picked: 4, deleted: 4, coverage: Some(complete), ..Purged::default() };

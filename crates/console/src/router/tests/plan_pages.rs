@@ -162,7 +162,7 @@ async fn an_interrupted_plan_tells_how_far_it_is_and_what_died_again_and_others_
             "<strong>interrupted</strong>",
             "sent back</th><td class=\"number\">3</td>",
             "sent, not deleted from the DLQ</th><td class=\"number\">3</td>",
-            "perhaps sent: the next run sends them again</th><td class=\"number\">1</td>",
+            "possibly sent: the next run sends them again</th><td class=\"number\">1</td>",
             "in the plan</th><td class=\"number\">4</td>",
         ],
     );
