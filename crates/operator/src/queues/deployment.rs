@@ -81,7 +81,8 @@ impl Deployed {
     pub(super) fn url(&self, role: Role) -> Result<&str, Failure> {
         let missing = || match role {
             Role::Blocked => format!(
-                "{} has no queue of blocked groups: it needs the strategy ordered, and on_give_up block in its policy",
+                "{} has no queue for blocked groups: this requires the strategy ordered, with on_give_up block in its \
+                 policy",
                 self.name
             ),
             _ => format!(

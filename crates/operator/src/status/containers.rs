@@ -17,7 +17,7 @@ use super::{Problem, Service};
 use crate::Failure;
 use crate::queues::cloudwatch::Point;
 
-/// The counters that are read, in the order of [`History::points`].
+/// The counters that are read, in the order of the points of [`History`].
 const COUNTERS: [&str; 4] = [
     "redeliver_processed_total",
     "redeliver_held_total",

@@ -128,7 +128,7 @@ impl Target {
             Self::NoOutageSeen => {
                 format!("no outage seen in the last {} minutes", QUIET.num_minutes())
             }
-            Self::Unknown => "unknown whether it is down".to_owned(),
+            Self::Unknown => "state unknown".to_owned(),
         }
     }
 }

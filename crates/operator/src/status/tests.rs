@@ -153,7 +153,7 @@ async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
         ["outages of orders: cloudwatch:GetMetricData: AccessDenied: not authorized"]
     );
     assert!(
-        status.table(&Layout::Whole).starts_with("Target: unknown whether it is down\n\n"),
+        status.table(&Layout::Whole).starts_with("Target: state unknown\n\n"),
         "{}",
         status.table(&Layout::Whole)
     );

@@ -55,7 +55,7 @@ fn without_a_point_above_zero_nothing_is_seen() {
     assert_eq!(Outage::of(&[(at("2026-11-23T00:20:00Z"), 0)], now), None);
     assert_eq!(Target::of([None, None]), Target::NoOutageSeen);
     assert_eq!(Target::NoOutageSeen.in_words(), "no outage seen in the last 15 minutes");
-    assert_eq!(Target::Unknown.in_words(), "unknown whether it is down");
+    assert_eq!(Target::Unknown.in_words(), "state unknown");
 }
 
 #[test]
