@@ -1,5 +1,5 @@
-//! Whose account it is: a profile that is named counts more than the environment, must be there, and is told before anything is
-//! changed.
+//! Whose account it is: a profile that is named counts more than the environment, must exist, and is announced before
+//! anything is changed.
 
 mod endpoint;
 

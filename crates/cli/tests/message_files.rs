@@ -196,7 +196,7 @@ fn check_send_and_local_agree_on_broken_lines() {
             "{found:?}"
         );
         assert_eq!(send, check.clone().map(first_of_each_problem), "{input}");
-        // Of lines that are the same, the final records do not tell which is which.
+        // The final records do not distinguish lines that are the same.
         let words = |verdict: Verdict| {
             let (valid, found) = verdict.expect("it can be read");
             let mut words: Vec<_> = found.into_iter().map(|(_, words)| words).collect();
@@ -275,7 +275,7 @@ fn a_file_that_send_has_begun_to_send_is_refused_by_redrive_and_the_other_way_ro
             let output = run(&[&arguments, options].concat(), "http://127.0.0.1:9", None);
             let told = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{told}");
-            let why = format!("`{begun_by}` has begun to send this file, and only its journal {file}");
+            let why = format!("`{begun_by}` has begun to send this file, and its journal {file}");
             assert!(told.contains(&why), "{told}");
         }
     }

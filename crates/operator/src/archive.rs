@@ -214,7 +214,11 @@ impl ArchiveUri {
         )
     }
 
-    /// Reads the dead letters of a period into a file without a name.
+    /// Reads the dead letters of a period into a temporary file. Objects that are not dead letters are left out with a
+    /// warning each, 20 at most.
+    ///
+    /// # Errors
+    /// S3 refuses a request, `--since` is not before `--until`, or the address has no archive.
     pub async fn read(&self, period: PeriodArgs, connection: &Connection) -> Result<FileQueue, Failure> {
         let archive = self.open_to_read(connection, period.owner).await?;
         let now = SystemClock.now();
@@ -268,7 +272,7 @@ impl ArchiveUri {
             }
             None => (place, "prefix, which is the part before dead-letters/".to_owned()),
         };
-        format!("{}: there is no archive: no object is in {place}; check the {what}", self.uri).into()
+        format!("{}: no archive found: {place} has no objects; check the {what}", self.uri).into()
     }
 }
 

@@ -21,6 +21,7 @@ pub enum BackupPlace {
     Bucket(ArchiveUri),
 }
 
+/// An open backup. Messages are deleted from the queue only after it has them.
 pub enum Backup {
     File(Archive),
     Bucket(Box<BucketBackup<S3Bucket, SystemClock>>),
@@ -35,8 +36,8 @@ impl BackupPlace {
         })
     }
 
-    /// For messages of this queue. A bucket of another account than the queue's is refused, unless `--bucket-owner`
-    /// names it: any account may create a bucket under a deleted one's name.
+    /// Opens the backup for messages of this queue. A bucket of another account than the queue's is refused, unless
+    /// `--bucket-owner` names it: any account may create a bucket under a deleted one's name.
     pub async fn open(
         self,
         connection: &Connection,
@@ -69,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// The name of a deleted bucket is free for anybody, who would get the payloads.
+    /// Any account may create a bucket under the name of a deleted one, and would receive the payloads.
     #[tokio::test]
     async fn a_backup_goes_to_no_bucket_but_the_queues_accounts_or_that_of_the_account_that_is_named() {
         let endpoint = "http://127.0.0.1:9".to_owned();

@@ -99,7 +99,7 @@ pub fn needs_evidence(policy: &Policy, error_type: ErrorType) -> bool {
     call_outcome(policy, &HandlerError::transient(error_type, "")) == CallOutcome::Fault
 }
 
-/// The remark on the traffic below which an outage is known too late.
+/// The remark on the traffic below which the circuit opens too late.
 fn thin_traffic(policy: &Policy) -> Option<String> {
     let Evidence { attempts_seconds, interval_seconds } = Evidence::for_policy(policy)?;
     let faults = FAULTS.into_iter().filter(|(error_type, _)| needs_evidence(policy, error_type.clone()));
@@ -109,8 +109,8 @@ fn thin_traffic(policy: &Policy) -> Option<String> {
         if others.is_empty() { (*last).to_owned() } else { format!("{} and {last}", others.join(", ")) };
     (interval_seconds > 0).then(|| {
         format!(
-            "{names} spend {THIN_TRAFFIC}: with less than one message in {}, the attempts, which last about {}, are over \
-             before; {THIN_TRAFFIC_REMEDY}",
+            "{names} spend {THIN_TRAFFIC}: with less than one message per {}, the attempts (about {} in all) run out \
+             before the circuit opens; {THIN_TRAFFIC_REMEDY}",
             span(interval_seconds),
             span(attempts_seconds)
         )
@@ -122,7 +122,7 @@ fn thin_traffic(policy: &Policy) -> Option<String> {
 pub struct Evidence {
     /// From the first call until the last retry, on average.
     pub attempts_seconds: u64,
-    /// With messages further apart the attempts are over before the evidence is there; 0 if it is less than a second.
+    /// With messages further apart than this the attempts run out before the circuit opens; 0 if less than a second.
     pub interval_seconds: u64,
 }
 
@@ -287,9 +287,9 @@ mod tests {
         let remark = |policy| thin_traffic(&Policy::from_json(policy).unwrap());
         assert_eq!(
             remark("{}").unwrap(),
-            "500s, timeouts and function errors spend attempts until the first calls of ten messages have failed: with less \
-             than one message in 3m 45s, the attempts, which last about 37m 30s, are over before; plan more or longer retries, \
-             or name the error in opens_on"
+            "500s, timeouts and function errors spend attempts until the first calls of ten messages have failed: with \
+             less than one message per 3m 45s, the attempts (about 37m 30s in all) run out before the circuit opens; plan \
+             more or longer retries, or name the error in opens_on"
         );
         let beginning = |policy| remark(policy).unwrap().split_once(" spend").unwrap().0.to_owned();
         assert_eq!(beginning(r#"{"non_retryable":["HttpStatus.5*"]}"#), "timeouts and function errors");

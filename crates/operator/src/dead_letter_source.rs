@@ -259,8 +259,8 @@ fn unexplained(all: u64, without_attributes: u64) -> Option<String> {
     (all > 0 && without_attributes == all).then(|| {
         let none = if all == 1 { "its message has no".to_owned() } else { format!("none of its {} has", counted(all, "message")) };
         format!(
-            "{none} attributes, which say why and when a message died; `aws sqs receive-message` leaves them out without \
-             `--message-attribute-names All --message-system-attribute-names All`"
+            "{none} attributes, which hold the reason and the time of death; `aws sqs receive-message` leaves them \
+             out without `--message-attribute-names All --message-system-attribute-names All`"
         )
     })
 }
@@ -362,8 +362,8 @@ mod tests {
         assert_eq!((unexplained(0, 0), unexplained(3, 2)), (None, None));
         assert_eq!(
             unexplained(3, 3).unwrap(),
-            "none of its 3 messages has attributes, which say why and when a message died; `aws sqs receive-message` leaves \
-             them out without `--message-attribute-names All --message-system-attribute-names All`"
+            "none of its 3 messages has attributes, which hold the reason and the time of death; `aws sqs receive-message` \
+             leaves them out without `--message-attribute-names All --message-system-attribute-names All`"
         );
         assert!(unexplained(1, 1).unwrap().starts_with("its message has no attributes, which"));
     }

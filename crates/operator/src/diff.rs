@@ -2,7 +2,7 @@
 
 /// Lines around a change.
 const AROUND: usize = 3;
-/// Lines that are compared with one another; of more, all are taken for changed.
+/// The limit of lines between the first change and the last. Above it, all of them count as changed.
 const COMPARED_MAX: usize = 400;
 
 /// A line of a difference.
@@ -21,8 +21,7 @@ pub fn diff_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     abridged(&lines(before, after))
 }
 
-/// True if the lines from the first change to the last are compared with one another; else all of them are taken as
-/// changed.
+/// True if at most 400 lines lie between the first change and the last. Of more, all count as changed.
 pub(crate) fn is_compared(before: &str, after: &str) -> bool {
     let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
     let (first, last) = common_ends(&before, &after);
@@ -52,7 +51,7 @@ fn lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     all
 }
 
-/// By the longest common subsequence.
+/// The difference of two short texts, by their longest common subsequence.
 fn compared<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<DiffLine<'t>> {
     // The length for the rest of both, from each pair of lines on.
     let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];

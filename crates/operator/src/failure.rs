@@ -11,6 +11,7 @@ use crate::Failure;
 pub struct UsageError(String);
 
 impl UsageError {
+    /// The sentence names the option, what is wrong with it, and what to write instead.
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }

@@ -26,7 +26,8 @@ pub fn check_not_begun(journal_of_other: &Path, other: &str) -> Result<(), Strin
         return Ok(());
     }
     Err(format!(
-        "`{other}` has begun to send this file, and only its journal {} says what it has sent: finish with that command",
+        "`{other}` has begun to send this file, and its journal {} has the messages sent so far: finish with that \
+         command",
         journal_of_other.display()
     ))
 }

@@ -13,6 +13,10 @@ use crate::plain_args::PlainArguments;
 
 pub use redeliver_dead_letters::files::{FileError, create_output};
 
+/// Reads a text file.
+///
+/// # Errors
+/// It cannot be read, is UTF-16, begins with a byte order mark, or is not UTF-8; the error has the place.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
     let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
     check_encoding(path, &bytes)?;
@@ -32,6 +36,7 @@ pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
     }
 }
 
+/// The error of a file that cannot be read, with a hint for `-` and for `s3://`, which only some commands accept.
 pub fn unreadable(path: &Path, error: &io::Error) -> FileError {
     // A command that reads archives, or messages from standard input, does not look for a file of that name.
     let hint = if path == Path::new("-") {
@@ -44,6 +49,7 @@ pub fn unreadable(path: &Path, error: &io::Error) -> FileError {
     FileError::new(path, format_args!("cannot be read: {error}{hint}"))
 }
 
+/// The error of a file that cannot be written.
 pub fn unwritable(path: &Path, error: &io::Error) -> FileError {
     FileError::new(path, format_args!("cannot be written: {error}"))
 }

@@ -58,6 +58,7 @@ pub fn safe(markup: &Markup) -> String {
     safe + &escaped_lines(rest)
 }
 
+/// A figure with its title and a note above the content.
 pub fn figure(title: &str, note: &str, content: impl Render) -> Markup {
     html! { figure { figcaption { h2 { (title) } p { (note) } } (content) } "\n" }
 }

@@ -27,10 +27,10 @@ pub struct PlainArguments {
     pub body_schema: Option<PathBuf>,
 }
 
-/// Parses a JSON Pointer.
+/// Parses a JSON Pointer (RFC 6901), such as `/detail/id`.
 ///
 /// # Errors
-/// As [`Pointer::new`].
+/// Those of [`Pointer::new`].
 pub fn pointer(text: &str) -> Result<Pointer, PointerError> {
     Pointer::new(text)
 }

@@ -151,6 +151,7 @@ pub fn causes_beyond_the_table(groups: &[Group]) -> Option<String> {
     ))
 }
 
+/// Describes the watch of the pilot: its size, its time, the messages that came back, and those that wait for a retry.
 pub fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &Watched) -> String {
     let (span, sent, came_back) = (span(*seconds), grouped(*sent), grouped(*came_back));
     let waiting = match waiting {
@@ -166,6 +167,7 @@ pub struct NotDeletedWords {
     pub remedy: &'static str,
 }
 
+/// The reason and the remedy for messages that were sent back and are still in the DLQ.
 pub fn why_not_deleted(report: &RedriveReport) -> NotDeletedWords {
     match &report.why_not_deleted {
         Some(why) => {

@@ -51,7 +51,8 @@ pub struct Trace {
 }
 
 impl TraceUrlArgs {
-    /// The traces of a dead letter: that of its last attempt, which says why it failed, and its producer's.
+    /// The traces of a dead letter: that of its last attempt, and its producer's if that is another one; empty without
+    /// either.
     pub fn of(&self, record: &DeadLetterRecord) -> Vec<Trace> {
         let last_attempt = record.dead_letter.as_ref().and_then(DeadLetter::last_attempt);
         let producers = record.trace_context().map(|context| context.span);

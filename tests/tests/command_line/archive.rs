@@ -298,7 +298,7 @@ async fn a_file_that_send_has_begun_is_written_only_with_a_new_journal() {
     let write = ["redrive", &file, "-o", "all.jsonl", "--apply", "--format", "json"];
     let refused = output(&stub, folder.path(), &write).await;
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
-    let why = "`redeliver send --backup` has begun to send this file, and only its journal ";
+    let why = "`redeliver send --backup` has begun to send this file, and its journal ";
     assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
     let anew = [&write[..], &["--journal", "new"]].concat();
     assert_eq!(report_with(0, &output(&stub, folder.path(), &anew).await)["sent"], 3);

@@ -20,6 +20,7 @@ pub(crate) fn strategies<S: Into<RetryLoop> + Copy + Send + Sync + 'static>(
     })
 }
 
+/// Parses a chance from 0 to 1.
 pub(crate) fn probability(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(chance),

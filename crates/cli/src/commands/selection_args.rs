@@ -28,6 +28,10 @@ pub struct SelectionArgs {
 }
 
 impl SelectionArgs {
+    /// The selection.
+    ///
+    /// # Errors
+    /// The filter is not jq.
     pub fn pick(&self) -> Result<Pick, FilterError> {
         let filter = self.filter.as_deref().map(Filter::of_dead_letters).transpose()?;
         Ok(Pick::new(self.group.clone(), self.ids.clone(), filter))
@@ -43,6 +47,7 @@ impl SelectionArgs {
         self.group.is_some() && (!self.ids.is_empty() || self.filter.is_some() || self.max.is_some())
     }
 
+    /// The limit of `--max`; `u64::MAX` without it.
     pub fn max(&self) -> u64 {
         self.max.unwrap_or(u64::MAX)
     }

@@ -70,7 +70,7 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
     Ok(forecast)
 }
 
-/// Refuses a status that the deployed target would give up at once: the simulated one knows no permanent errors.
+/// Refuses a status that is a permanent error of an HTTP target: the simulated target has none.
 fn check_status(policy: &Policy, failed_call: FailedCall) -> Result<(), UsageError> {
     let error_type = failed_call.error_type();
     let has = |globs: &Option<Globs>| globs.as_ref().is_some_and(|globs| globs.matches(&error_type.name()));
@@ -85,7 +85,7 @@ fn check_status(policy: &Policy, failed_call: FailedCall) -> Result<(), UsageErr
     )))
 }
 
-/// Warns of more environments than the target's capacity bears.
+/// Warns if the environments together call more often than the target's capacity, even at their lowest rate.
 fn remark_on_capacity(scenario: &Scenario) {
     if let Some(sentence) = too_many_environments(scenario) {
         stderr::warning(sentence);
@@ -104,7 +104,7 @@ fn too_many_environments(scenario: &Scenario) -> Option<String> {
     })
 }
 
-/// Warns of attempts that are over before the outage is known.
+/// Warns if the attempts run out before the circuit opens, since messages come too rarely.
 fn remark_on_thin_traffic(name: &str, policy: &Policy, scenario: &Scenario) {
     if let Some(sentence) = thin_traffic(policy, scenario) {
         stderr::warning(format_args!("{name}: {sentence}"));
@@ -120,8 +120,8 @@ fn thin_traffic(policy: &Policy, scenario: &Scenario) -> Option<String> {
     let interval = scenario.over.as_secs() / scenario.messages;
     (interval > interval_seconds && outage > attempts_seconds).then(|| {
         format!(
-            "{} spends {THIN_TRAFFIC}: at one message in {} the attempts, which last about {}, are over before, and an outage \
-             of {} kills messages; {THIN_TRAFFIC_REMEDY}",
+            "{} spends {THIN_TRAFFIC}: at one message per {}, the attempts (about {} in all) run out before the circuit \
+             opens, and messages die in an outage of {}; {THIN_TRAFFIC_REMEDY}",
             scenario.failed_call,
             span(interval),
             span(attempts_seconds),
@@ -186,9 +186,9 @@ mod tests {
         let fault = FailedCall::Status(500);
         assert_eq!(
             sentence("{}", fault, 72, 43_200).unwrap(),
-            "HttpStatus.500 spends attempts until the first calls of ten messages have failed: at one message in 10m the \
-             attempts, which last about 37m 30s, are over before, and an outage of 12h kills messages; plan more or longer \
-             retries, or name the error in opens_on"
+            "HttpStatus.500 spends attempts until the first calls of ten messages have failed: at one message per 10m, \
+             the attempts (about 37m 30s in all) run out before the circuit opens, and messages die in an outage of \
+             12h; plan more or longer retries, or name the error in opens_on"
         );
         assert!(sentence("{}", FailedCall::Hang, 72, 43_200).unwrap().starts_with("Http.Timeout spends "));
         let enough = [(300, 43_200), (2, 1800)];

@@ -20,6 +20,7 @@ pub struct Timeline {
     remarks: Vec<String>,
 }
 
+/// A point of the timeline, with the error of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub kind: Kind,
@@ -42,6 +43,7 @@ pub enum Kind {
 }
 
 impl Timeline {
+    /// The events of a dead letter, oldest first: its first send, the last five failures at most, and its end.
     pub fn of(record: &DeadLetterRecord) -> Self {
         let history = record.metadata.iter().flat_map(|metadata| &metadata.retry_history);
         let failures = history.map(|past| {

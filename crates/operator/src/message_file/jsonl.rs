@@ -58,6 +58,7 @@ enum Document {
     Export(Export),
 }
 
+/// A message of an input: a line, or an element of a document.
 #[derive(Debug)]
 pub struct Line {
     /// 1 for the first.
@@ -159,7 +160,7 @@ impl<R: BufRead> Lines<R> {
                 may_be_export && (spans_lines || follows_export || document[0] == b'[' && is_alone);
             let export = str::from_utf8(document).ok().filter(|_| may_be_export);
             match export.and_then(|document| Export::read(document, true)) {
-                // Perhaps the first of several lines.
+                // It may be the first of several lines.
                 Some(_) if !spans_lines && !follows_export && !is_end => {}
                 Some(export) => {
                     ahead.drain(..end);

@@ -82,6 +82,7 @@ pub struct Journal<W> {
 }
 
 impl<W: Write> Journal<W> {
+    /// Begins a journal: its first record has the version of the format and the ARN of the queue.
     pub fn begin(output: W, queue: &str) -> io::Result<Self> {
         let mut journal = Self { output };
         journal.append(&Header { redeliver_send: VERSION, queue: queue.to_owned() })?;

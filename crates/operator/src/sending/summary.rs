@@ -55,6 +55,7 @@ impl Summary {
         self.stopped.get_or_insert(why);
     }
 
+    /// 130 after an interrupt, 1 if the send stopped early, 5 if a line was invalid or not confirmed, else 0.
     pub fn exit_code(&self) -> ExitCode {
         match self.stopped {
             Some(Stopped::Interrupted) => ExitCode::Interrupted,
@@ -64,6 +65,7 @@ impl Summary {
         }
     }
 
+    /// The counts as text for people; all but the first are left out if they are 0.
     pub fn table(&self, applied: bool) -> String {
         let first = if applied { ("sent", self.sent) } else { ("would be sent", self.planned) };
         let others = [

@@ -11,7 +11,8 @@ pub use redeliver_platform::signals::{Signal, Signals};
 use crate::ExitCode;
 use crate::terminal::stderr;
 
-/// Requests a stop at the first signal, and prints `remark`. The second signal ends the program.
+/// Requests a stop at the first SIGINT or SIGTERM, and prints `remark`. The second signal ends the program with exit
+/// code 130.
 ///
 /// A thread of its own listens, since a run in virtual time never yields to a runtime.
 pub fn interrupted(remark: &'static str) -> io::Result<Stop> {

@@ -135,6 +135,7 @@ fn one_entry(what: impl Display) -> String {
     escaped_lines(what.to_string().trim_end()).replace('\n', "\n  ")
 }
 
+/// True with `-v`.
 pub fn is_verbose() -> bool {
     LEVEL.load(Ordering::Relaxed) >= VERBOSE
 }

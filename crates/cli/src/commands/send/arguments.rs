@@ -120,7 +120,7 @@ impl Arguments {
         }
         let journal = self.journal.clone().unwrap_or_else(|| journal_of_send(&self.file));
         if journal == self.file {
-            return Err(UsageError::new("--journal names the input file").into());
+            return Err(UsageError::new("--journal is the input file: name another one").into());
         }
         Ok(Some(journal))
     }

@@ -83,7 +83,7 @@ fn exports_of_sdks_and_of_jq_are_read_as_the_same_messages() {
     }
 }
 
-/// They would be taken apart, and sent as other messages than their producer's.
+/// They would be split, and sent as other messages than their producer's.
 #[test]
 fn a_body_that_looks_similar_is_a_body() {
     for body in [
