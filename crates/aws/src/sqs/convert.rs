@@ -50,7 +50,7 @@ fn attribute_value(attribute: &Attribute) -> Result<MessageAttributeValue, Build
     }
 }
 
-/// The ids, group and place of a message that cannot be [`received`].
+/// The ids, group and position of a message that cannot be converted.
 pub(super) fn unreadable(message: &Message, readable_before: usize) -> Unreadable {
     let system = message.attributes.as_ref();
     Unreadable {
