@@ -22,6 +22,8 @@ pub use event_sources::EventSourceProblem;
 /// The findings before a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Preflight {
+    /// True if the deployment exists; `None` if that could not be determined.
+    pub deployed: Option<bool>,
     /// Event source mappings that are off, which a deployment may enable; `None` if they are not known.
     pub paused: Option<Vec<Paused>>,
     /// Mappings by which messages bypass redeliver or are lost; `None` if the mappings are not known.
@@ -178,6 +180,7 @@ impl Preflight {
             // Each deployment has this queue.
             false => connection.has_queue(&format!("{name}-final-dlq")).await?,
         };
+        self.deployed = Some(is_deployed);
         let queues = if is_deployed { mapped_queues(connection, deployment).await? } else { Vec::new() };
         self.paused = Some(queues.iter().flat_map(paused).collect());
         self.event_sources = Some(event_sources::problems(&queues));
@@ -201,6 +204,11 @@ impl Preflight {
 
     /// A line for each finding.
     pub fn lines(&self) -> String {
+        let deployed = (self.deployed == Some(false)).then(|| {
+            "deployment: it does not exist, so there are no mappings to check; if it should, check its name, the region and \
+             the profile\n"
+                .to_owned()
+        });
         let concurrency = self.concurrency.as_ref().and_then(|concurrency| concurrency.advice.as_ref());
         let concurrency = concurrency.map(|sentence| format!("concurrency: {sentence}\n"));
         let paused = self.paused.iter().flatten().map(Paused::in_words);
@@ -212,7 +220,7 @@ impl Preflight {
                  retained it: change the prefix or the stage, or delete the queue if its messages are not needed\n"
             )
         });
-        paused.chain(event_sources).chain(taken).chain(concurrency).collect()
+        deployed.into_iter().chain(paused).chain(event_sources).chain(taken).chain(concurrency).collect()
     }
 }
 

@@ -26,8 +26,8 @@ const CLOSING: Closing = Closing {
          mappings without ReportBatchItemFailures. The concurrency that a template wants is the sum of its event source \
          mappings' limits (10 for each provisioned poller), or of the reservations of their functions and 100 that Lambda \
          keeps unreserved; parameters count with their defaults. It is compared with the account's quota in the region.",
-        "JSON: {schema, paused: [{queue, function, state}], event_sources: [{queue, function, uuid, advice}], taken_queues: \
-         [name] (null: not known), concurrency: {wanted, quota, advice}, problems}",
+        "JSON: {schema, deployed, paused: [{queue, function, state}], event_sources: [{queue, function, uuid, advice}], \
+         taken_queues: [name], concurrency: {wanted, quota, advice}, problems} (null: not known)",
     ],
     exit_codes: &[
         (ExitCode::Done, "", "Nothing was found."),
@@ -70,7 +70,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for problem in &found.problems {
         stderr::warning(problem);
     }
-    if arguments.printing.is_for_people() {
+    if arguments.printing.is_for_people() && found.deployed != Some(false) {
         let (command, page) = next_command(arguments, found.paused.iter().flatten().next().is_some());
         stderr::next(&command, page);
     }

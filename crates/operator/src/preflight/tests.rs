@@ -15,6 +15,9 @@ fn no_such_stack() -> (u16, Body) {
     (400, Body::xml(error))
 }
 
+const NOT_DEPLOYED: &str = "deployment: it does not exist, so there are no mappings to check; if it should, check its name, the region \
+                            and the profile\n";
+
 fn deployed() -> (u16, Body) {
     let output = |name: &str, queue: &str| {
         format!(
@@ -78,6 +81,7 @@ async fn a_stack_that_is_not_deployed_is_not_paused() {
         (
             ExitCode::Done,
             Preflight {
+                deployed: Some(false),
                 paused: Some(Vec::new()),
                 event_sources: Some(Vec::new()),
                 taken_queues: Some(Vec::new()),
@@ -204,11 +208,9 @@ async fn a_queue_that_a_new_stack_would_create_and_exists_is_found() {
     ]);
     let found = look(&connection(&endpoint), &Queues::of_stack("p"), Some(template.path())).await.unwrap();
     assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
-    assert_eq!(
-        found.lines(),
-        "name: p-final-dlq exists, so the new stack cannot create it; another stack owns it, or a removed one retained \
-         it: change the prefix or the stage, or delete the queue if its messages are not needed\n"
-    );
+    let taken = "name: p-final-dlq exists, so the new stack cannot create it; another stack owns it, or a removed one retained \
+                 it: change the prefix or the stage, or delete the queue if its messages are not needed\n";
+    assert_eq!(found.lines(), NOT_DEPLOYED.to_owned() + taken);
 }
 
 async fn with_quota(settings: (u16, Body), wanted: u64) -> Preflight {
@@ -223,15 +225,11 @@ async fn a_new_account_is_told_which_quota_to_ask_for() {
     assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
     assert_eq!(found.concurrency, Some(Concurrency::new(11, 10, "eu-central-1")));
     let lines = found.lines();
-    assert!(
-        lines.starts_with(
-            "concurrency: the Lambda limit in this account and region is 10 concurrent executions"
-        ),
-        "{lines}"
-    );
+    let limit = "concurrency: the Lambda limit in this account and region is 10 concurrent executions";
+    assert!(lines.starts_with(&(NOT_DEPLOYED.to_owned() + limit)), "{lines}");
     assert!(lines.contains("--quota-code L-B99A9384 --desired-value 1000 --region eu-central-1"), "{lines}");
     let enough = with_quota(ten(), 10).await;
-    assert_eq!((enough.exit_code(), enough.lines()), (ExitCode::Done, String::new()));
+    assert_eq!((enough.exit_code(), enough.lines()), (ExitCode::Done, NOT_DEPLOYED.to_owned()));
 }
 
 #[tokio::test]
