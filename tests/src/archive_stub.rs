@@ -1,5 +1,5 @@
 //! S3 and SQS, as far as dead letters of an archive are saved and sent back: objects to list and to read, and a queue that
-//! remembers what it got, and can be told to stop answering.
+//! remembers what it got, and can stop answering.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;

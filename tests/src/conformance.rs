@@ -46,7 +46,7 @@ pub enum Outcome {
 pub struct Report {
     /// Each rule, in the order of [`RULES`] or [`OBJECT_RULES`].
     pub outcomes: Vec<(&'static str, Outcome)>,
-    /// Queues that could not be deleted, by URL: somebody must.
+    /// Queues that could not be deleted, by URL. Delete them by hand.
     pub left_behind: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the benchmarks compute: medians, and what Linux tells of a process.
+//! Figures of the benchmarks: medians, and the times and the memory of a process.
 
 use std::time::Duration;
 

@@ -31,7 +31,7 @@ pub struct Moto {
     output: Mutex<Output>,
 }
 
-/// What moto has told. It is in the file before moto answers the request that it is about: what was answered is known.
+/// The records that moto has written. A record is in the file before moto answers its request.
 struct Output {
     file: BufReader<File>,
     /// Of a line that is not yet there to its end.
@@ -39,7 +39,7 @@ struct Output {
     told: HashMap<String, Vec<Told>>,
 }
 
-/// What moto tells of an account.
+/// A record of moto about an account.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Told {
@@ -49,7 +49,7 @@ pub enum Told {
     Invoked(Invoked),
 }
 
-/// Whether a user may do something.
+/// The decision on a user's request.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Decision {
     /// The role's name, with `@lambda` if Lambda itself is at work.
@@ -185,7 +185,7 @@ impl Account {
         command
     }
 
-    /// One that nobody else has.
+    /// One that no other test has.
     #[must_use]
     pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(1);

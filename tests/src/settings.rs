@@ -16,7 +16,7 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Milliseconds since 1970, as Lambda tells a deadline.
+/// Milliseconds since 1970, as Lambda states a deadline.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the harness's one door to the time")]
 pub fn epoch_millis() -> u128 {
@@ -74,10 +74,10 @@ pub fn release_program(name: &str) -> PathBuf {
     existing(target_dir().join("release").join(name))
 }
 
-/// Ports that Linux and macOS give to nobody who asks for any port, as each connection does: one that is free stays free.
+/// Ports outside the ephemeral ranges of Linux and macOS: no connection takes one, so a free one stays free.
 const PORTS: RangeInclusive<u16> = 20_000..=32_000;
 
-/// An address of loopback that was free a moment ago, and was given to nobody else in this process.
+/// An address of loopback that was free a moment ago, and was not returned before in this process.
 ///
 /// # Panics
 /// If there is none.

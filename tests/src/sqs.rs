@@ -9,7 +9,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 /// The region of all tests.
 pub const REGION: &str = "eu-west-1";
 
-/// A client of an emulator, which believes any credentials.
+/// A client of an emulator, which accepts any credentials.
 #[must_use]
 pub fn client(endpoint_url: &str) -> Client {
     let config = Config::builder()

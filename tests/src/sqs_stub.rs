@@ -100,7 +100,7 @@ async fn answer(State(requests): State<Requests>, headers: HeaderMap, body: Byte
             json!({ "Successful": changed, "Failed": [] })
         }
         "SendMessage" => taken(&serde_json::from_slice(&body).expect("a message is as SQS takes it")),
-        other => panic!("nobody here sends, but asks for {other:?}"),
+        other => panic!("only sends are supported, not {other:?}"),
     };
     answer.to_string()
 }

@@ -1,4 +1,4 @@
-//! What somebody has who has neither this repository nor its tools: a release's files, and an empty folder.
+//! The means of a user without this repository and its tools: a release's files, and an empty folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The harness itself: it stops, replaces and believes a function as Lambda and its event source mapping do.
+//! The harness itself: it stops, replaces and judges a function as Lambda and its event source mapping do.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ async fn a_process_is_killed_in_mid_invocation() {
     assert_eq!(outcome, Outcome::Died);
 }
 
-/// On ministack, as the module's name tells `cargo xtask test`.
+/// On ministack: `cargo xtask test` selects it by the module's name.
 mod ministack {
     use super::*;
 

@@ -344,7 +344,7 @@ fn a_process_that_dies_at_any_await_loses_no_message() {
             }
         }
     }
-    // So that this test goes on testing what it says.
+    // So that this test keeps testing what its name says.
     assert!(deaths.iter().all(|deaths| *deaths >= 8), "{deaths:?}");
     println!("deaths survived, by function: {deaths:?}");
 }

@@ -116,7 +116,7 @@ mod tests {
         };
         assert!(is_there());
         drop(beside);
-        // A killed process is there until somebody has asked for its status.
+        // A killed process is there until its parent reads its status.
         while is_there() {
             std::thread::yield_now();
         }

@@ -71,7 +71,7 @@ fn stage(to: &Path) -> Result<(), Failure> {
         links(&summary).into_iter().map(|link| normal(Path::new("docs"), link)).collect();
     for page in &pages {
         let text = read(page)?;
-        // mdBook makes index.html of a README.md, and does not tell the links.
+        // mdBook makes index.html of a README.md, and does not change the links.
         let linked = text.replace("README.md)", "index.md)").replace("README.md#", "index.md#");
         write(&to.join(page), &linked)?;
         let folder = page.parent().unwrap_or(Path::new(""));
@@ -89,7 +89,7 @@ fn stage(to: &Path) -> Result<(), Failure> {
 fn stage_file(page: &Path, link: &str, file: &Path, to: &Path) -> Result<(), Failure> {
     let wrong = |what: &str| Failure(format!("{} links to {link}: {what}", page.display()));
     if !root().join(file).is_file() {
-        return Err(wrong("no such file; link to a file, not to a folder"));
+        return Err(wrong("the file does not exist; link to a file, not to a folder"));
     }
     if file.extension().is_some_and(|extension| extension == "md") {
         return Err(wrong("not a page of the site; add it to docs/SUMMARY.md"));
@@ -155,7 +155,8 @@ mod tests {
             let page = Path::new("docs/plan.md");
             stage_file(page, link, &normal(Path::new("docs"), link), &to).unwrap_err().0
         };
-        let nothing = "docs/plan.md links to ../schemas: no such file; link to a file, not to a folder";
+        let nothing =
+            "docs/plan.md links to ../schemas: the file does not exist; link to a file, not to a folder";
         assert_eq!(error("../schemas"), nothing);
         let no_page = "docs/plan.md links to SUMMARY.md: not a page of the site; add it to docs/SUMMARY.md";
         assert_eq!(error("SUMMARY.md"), no_page);

@@ -18,7 +18,7 @@ mod tokens;
 const SWITCH: &str = "tests/simulation/planted/planted.rs";
 /// All that Cargo needs of the workspace.
 const SOURCES: [&str; 7] = [".cargo", "Cargo.lock", "Cargo.toml", "crates", "schemas", "tests", "xtask"];
-/// The copy's program, so that nobody takes it for the real one.
+/// The copy's program, named so that it cannot be mistaken for the real one.
 const PROGRAM: &str = "faults-with-planted-bugs";
 /// Seeds that a bug may survive. Where it is caught at all, it is caught by far fewer.
 const SEEDS_MAX: u64 = 400;

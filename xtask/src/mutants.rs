@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 /// A change that no test notices; or cargo-mutants cannot be installed.
 pub(crate) fn mutants(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(missing) = arguments.files.iter().find(|file| !root().join(file).is_file()) {
-        return Err(Failure(format!("{missing}: there is no such file below {}", root().display())));
+        return Err(Failure(format!("{missing} does not exist below {}", root().display())));
     }
     let program = cargo_mutants()?;
     let folder = target_dir().join("mutants");

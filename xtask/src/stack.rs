@@ -48,7 +48,7 @@ fn told_by(command: &mut Command) -> Result<String, Failure> {
 fn cdk_with(arguments: &[String]) -> Result<Command, Failure> {
     let here = std::env::current_dir().map_err(|error| Failure(format!("the current directory: {error}")))?;
     let mut cdk = STACK.command("node");
-    // npm's newest `aws-cdk` was published by accident and does not work: nobody is to be told to take it.
+    // npm's newest `aws-cdk` was published by accident and does not work: do not recommend it.
     cdk.arg("node_modules/aws-cdk/bin/cdk").args(arguments).env("CDK_DISABLE_VERSION_CHECK", "true");
     if arguments.first().is_some_and(|command| command == "bootstrap") {
         // It needs no stack, and ours would ask for its target.

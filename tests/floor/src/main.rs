@@ -32,7 +32,7 @@ async fn main() -> Result<(), Error> {
     .await
 }
 
-/// Those of a final record, about as large, and made anew for each message.
+/// Those of a final record, about as large, and made again for each message.
 fn attributes() -> [(&'static str, MessageAttributeValue); 3] {
     let record = r#"{"stage":"failed-message-processor","cause":{"type":"HttpStatus.503","message":"HTTP 503 Service Unavailable"},"attempts":5,"first_sent_time":"2025-06-15T11:50:00.000000Z","dead_lettered_at":"2025-06-15T12:00:01.000000Z","source_queue_arn":"arn:aws:sqs:us-east-1:000000000000:source","sqs_message_id":"00000000-0000-4000-8000-000000000007","fingerprint":"0123456789abcdef"}"#;
     let details = "Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503 Service Unavailable";

@@ -505,7 +505,7 @@ impl Knobs {
                 knobs.outage = None;
             }
         }
-        // Some messages must be enough to open a circuit that nobody's answer closes, and be left alone with it.
+        // Some messages must be enough to open a circuit that no other message's answer closes.
         let (fails, hold_seconds_max) = (rng.random_bool(0.15), rng.random_range(4000..=8000));
         let may_be_held = !matches!(knobs.policy.breaker, BreakerKnob::Off);
         if fails && may_be_held && !asynchronous {

@@ -145,7 +145,7 @@ struct Subject {
     cases: Vec<Case>,
     processed: u32,
     final_records: u32,
-    /// Those of them that SQS moved, which nobody could annotate.
+    /// Those of them that SQS moved, without annotation.
     moved_unannotated: u32,
     /// Events that Lambda has accepted and not executed.
     in_lambda: u32,
@@ -348,7 +348,7 @@ impl Ledger {
         at: DateTime<Utc>,
     ) -> Result<(), Violation> {
         let n = number(&content.body).filter(|n| *n < self.subjects.len());
-        let n = n.ok_or_else(|| format!("{actor:?} sent a body that nobody has produced to {place:?}"))?;
+        let n = n.ok_or_else(|| format!("{actor:?} sent a body that no producer sent to {place:?}"))?;
         let produced = &self.subjects[n].produced;
         if produced.plain && produced.content.body != content.body {
             return Err(format!(

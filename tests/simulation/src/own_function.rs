@@ -190,7 +190,7 @@ impl Simulated<'_> {
         for record in records {
             let call = waiting.by_ref().find(|call| call.record.sqs_message_id == record.sqs_message_id);
             let call =
-                call.ok_or_else(|| format!("nobody has called for {record:?}, or not in this order"))?;
+                call.ok_or_else(|| format!("no call is running for {record:?}, or not in this order"))?;
             if record != call.record {
                 return Err(format!("the record is not {:?}", call.record));
             }

@@ -25,7 +25,7 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
         "signal" => process::abort(),
         "loud" => {
             let line = "x".repeat(999) + "\n";
-            io::stdout().write_all(line.repeat(10_000).as_bytes()).expect("somebody reads");
+            io::stdout().write_all(line.repeat(10_000).as_bytes()).expect("the output is read");
             Ok(Value::Null)
         }
         "transient" => Err(transient(&text)),

@@ -163,7 +163,7 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
     }
 
     /// Sends each of these messages beside one that is right: it must fail as the sender's fault, and what failed must not be in
-    /// the queue. Whether the right one is taken then is the service's choice; its outcome must tell.
+    /// the queue. Whether the right one is accepted is the service's choice; its outcome must say so.
     pub(super) async fn must_refuse_on(
         &self,
         queue: &S::Queue,
@@ -252,7 +252,7 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
     }
 }
 
-/// SQS's defaults with this visibility timeout, and a tag for whoever finds the queue.
+/// SQS's defaults with this visibility timeout, and a tag that explains the queue's origin.
 pub(super) fn settings(visibility_seconds: u64) -> QueueSettings {
     QueueSettings {
         visibility: seconds(visibility_seconds),

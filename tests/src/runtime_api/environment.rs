@@ -142,7 +142,7 @@ impl Environment {
                     Some(answer) if answer.id.as_ref().is_none_or(|answered| *answered == id) => {
                         break answer.outcome;
                     }
-                    Some(_late) => {} // of an invocation that nobody waits for any more
+                    Some(_late) => {} // of an invocation that has timed out
                     None => break Outcome::Died,
                 }
             }

@@ -116,7 +116,7 @@ fn an_export_is_read_as_its_messages_by_each_command() {
     }
 }
 
-/// What a pointer should have found and did not is counted, as nothing else tells of it.
+/// Pointers that found nothing are counted, since nothing else reports them.
 #[test]
 fn what_is_no_envelope_is_valid_if_plain_messages_are_taken() {
     let input = format!(

@@ -1,4 +1,4 @@
-//! Files of dead letters: explained, mended, sent, and looked at in the console.
+//! Files of dead letters: audited, edited, sent, and shown in the console.
 
 use std::io::{BufRead as _, BufReader};
 

@@ -180,7 +180,7 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
 fn anything_may_be_on_a_line() {
     let input = b"\xFF\n\n\x01\n{\"metadata\":[]}\n   \n\"\xC3\xA9\"\nnull\n";
     let output = with_input(&["local", "-", "--format", "json"], input);
-    // Whoever believes the exit code would believe that all seven were tried.
+    // By the exit code alone, all seven would seem to have been tried.
     let report = report_with(5, &output);
     assert_eq!((&report["sent"], &report["refused"]), (&4.into(), &3.into()));
     let errors = stderr(&output);

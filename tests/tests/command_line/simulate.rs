@@ -203,7 +203,7 @@ fn an_outage_of_twelve_hours_kills_none_of_a_thousand_messages() {
     assert_eq!(without["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 936);
 }
 
-/// Messages that always fail are no outage: held for a day, they would be nobody's dead letters until tomorrow.
+/// Messages that always fail are no outage: held for a day, they would become dead letters only tomorrow.
 #[test]
 fn messages_that_always_fail_are_given_up_within_two_hours_and_a_half() {
     for (messages, held, seconds) in [("3", 0, 2282), ("20", 20, 7293)] {
@@ -552,7 +552,7 @@ fn what_is_wrong_is_named() {
     assert!(refused(&policy, &many).contains("at most 5 policies beside the first"));
 }
 
-/// Otherwise nobody would know before the first outage whose messages are late, and what the order costs.
+/// Otherwise only the first outage would show whose messages are late, and what the order costs.
 #[test]
 fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
     let page = std::fs::read_to_string(root().join("docs/strategies/ordered.md")).unwrap();
@@ -595,7 +595,7 @@ fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
     }
 }
 
-/// Made anew by the command that the page names.
+/// Made again by the command that the page names.
 #[test]
 fn the_policies_to_start_from_are_valid_and_the_page_shows_what_is_said_of_them() {
     for name in ["policy", "policies/webhook", "policies/payment", "policies/batch"] {

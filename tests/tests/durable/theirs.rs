@@ -123,7 +123,7 @@ fn remembered(update: &Value, status: &str, retries: usize) -> Value {
     })
 }
 
-/// The checkpoint API: it keeps what it is told.
+/// The checkpoint API: it keeps every update.
 #[derive(Clone, Debug, Default)]
 struct Service {
     updates: Arc<Mutex<Vec<Value>>>,

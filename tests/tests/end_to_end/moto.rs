@@ -118,7 +118,7 @@ async fn enough(variant: &'static str, target: &HttpTarget) -> Vec<Right> {
     found.used.into_iter().filter(|right| is_first_of_its_kind(variant, &stack, right)).collect()
 }
 
-/// Without this right something is refused and told. When it is given back, every message ends where it should.
+/// Without this right a request is refused and reported. When the right is back, every message ends where it should.
 async fn needed(variant: &'static str, target: &HttpTarget, right: &Right) {
     let stack = Stack::deploy(variant, target).await;
     let right = stack.same(right);
@@ -127,7 +127,7 @@ async fn needed(variant: &'static str, target: &HttpTarget, right: &Right) {
     messages.send(&stack).await;
     stack.run(&|| stack.is_denied(&right)).await;
     assert!(stack.is_denied(&right), "{variant}: {right:?} was not missed\n{}", stack.log());
-    // It goes on for a moment: what comes of a refusal must lose nothing either.
+    // It continues for a moment: the consequences of a refusal must lose nothing either.
     stack.round().await;
     if let Some(words) = said_in_the_log(&stack, &right) {
         stack.assert_told(&right, &words).await;

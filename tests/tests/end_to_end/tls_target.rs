@@ -27,7 +27,7 @@ pub(crate) enum Certificate {
     /// Of a trusted authority, for another name.
     OtherName,
     Expired,
-    /// For the right name, by nobody that is trusted.
+    /// For the right name, by an untrusted authority.
     SelfSigned,
 }
 

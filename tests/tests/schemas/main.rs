@@ -1,4 +1,4 @@
-//! The published schemas: they compile, they tell the examples apart, and what the code writes is valid by them.
+//! The published schemas: they compile, they accept and refuse the examples, and the code writes valid documents.
 //!
 //! Validated here with every schema at hand, as a reader of the final DLQ would, not through the core's own reading.
 

@@ -1,5 +1,5 @@
-//! `cargo xtask bench core`: what a message costs in the core, as messages and bytes a second and as a share of the speed at
-//! which `serde_json` skims the same body.
+//! `cargo xtask bench core`: what a message costs in the core, as messages and bytes per second and as a share of the
+//! speed at which `serde_json` skims the same body.
 
 use std::collections::BTreeMap;
 use std::fs;

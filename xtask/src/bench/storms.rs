@@ -19,7 +19,7 @@ const A_TENTH: [&str; 2] = ["--capacity", "25"];
 const PICTURE_OF_STORMS: &str = "docs/storms.svg";
 const PICTURE_OF_OUTAGE: &str = "docs/outage.svg";
 
-/// Runs `redeliver simulate` with all policies: against a target that takes whatever comes, against one that does not, and with
+/// Runs `redeliver simulate` with all policies: against a target of unlimited capacity, against a limited one, and with
 /// all messages at once; then the default policy.
 pub(crate) fn storms() -> Result<(), Failure> {
     run(&mut cargo(&["build", "--release", "--bin", "redeliver"]))?;

@@ -36,7 +36,7 @@ impl File {
 /// A zip, with the time at which zip's time begins.
 ///
 /// # Errors
-/// A file is larger than a zip takes.
+/// A file exceeds the limit of a zip.
 pub(super) fn zip(files: &[File]) -> Result<Vec<u8>, Failure> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let packed = (|| {
@@ -54,10 +54,10 @@ pub(super) fn zip(files: &[File]) -> Result<Vec<u8>, Failure> {
     packed.map(Cursor::into_inner).map_err(|error| Failure(format!("zip: {error}")))
 }
 
-/// A tarball, of nobody and without times.
+/// A tarball, without owners and times.
 ///
 /// # Errors
-/// A path is longer than a tarball takes.
+/// A path exceeds the limit of a tarball.
 pub(super) fn tarball(files: &[File]) -> Result<Vec<u8>, Failure> {
     let mut tar = tar::Builder::new(Vec::new());
     let packed = (|| {

@@ -50,7 +50,7 @@ fn build_here() -> Result<PathBuf, Failure> {
     let target = System::HOST.target();
     let mut flags = reproducible_flags();
     if System::HOST == System::Windows {
-        // Nobody should have to install a C library first.
+        // It must run without installing a C library first.
         flags.push_str(" -Ctarget-feature=+crt-static");
     }
     let mut build =

@@ -15,7 +15,7 @@ use crate::tools::Failure;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PROGRAM: &str = "/usr/bin/redeliver";
-/// As the images of others call nobody in particular: Kubernetes' `runAsNonRoot` wants a number.
+/// The usual id of an unprivileged user: Kubernetes' `runAsNonRoot` requires a number.
 const USER: &str = "65532:65532";
 /// Files in which a C library looks up users and how to resolve names; addresses come from the container runtime.
 const SETTINGS: [(&str, &str); 3] = [

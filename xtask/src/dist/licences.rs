@@ -64,7 +64,7 @@ fn shipped(component: &Component) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// The licence's own text, for a crate that ships none: of several licences Apache's, which names nobody.
+/// The licence's own text, for a crate that ships none: of several licences Apache's, which has no name to fill in.
 fn standard(component: &Component) -> Result<String, Failure> {
     let Component { name, version, licence, authors, .. } = component;
     let licence = licence.as_deref().unwrap_or_default();

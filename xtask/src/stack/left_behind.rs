@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::tools::Failure;
 
-/// Deploys although queues would be left behind: they are empty, or somebody reads them.
+/// Deploys although queues would be left behind: they are empty, or still have a reader.
 pub(super) const ALLOW: &str = "--allow-queue-replacement";
 
 /// Without a value. `cdk diff` does not know them, and would take the name of a stack behind one for its value; or it would
@@ -54,12 +54,12 @@ pub(super) fn diff_arguments(arguments: &[String]) -> Option<Vec<String>> {
 /// Refuses a deployment by the report of `cdk diff`.
 ///
 /// # Errors
-/// Queues that would be replaced or removed, or a text that is not understood.
+/// Queues would be replaced or removed, or the report cannot be parsed.
 pub(super) fn refuse(diff: &str) -> Result<(), Failure> {
     // Its last line. Without it the rest may be cut off, or mean something else.
     if !diff.contains("Number of stacks with differences: ") {
         return Err(Failure(format!(
-            "cdk diff tells nothing about queues that would be replaced; to deploy all the same, add {ALLOW}:\n{diff}"
+            "cdk diff does not report whether queues would be replaced; to deploy all the same, add {ALLOW}:\n{diff}"
         )));
     }
     let queues = queues(diff);
@@ -69,14 +69,14 @@ pub(super) fn refuse(diff: &str) -> Result<(), Failure> {
     let mut told =
         String::from("this would leave queues behind, with all their messages and without a reader:\n");
     for queue in queues {
-        writeln!(told, "  {queue}").expect("a String takes all that is written to it");
+        writeln!(told, "  {queue}").expect("writing to a String cannot fail");
     }
     write!(
         told,
         "deploy beside them under another prefix or stage, or as a second construct, and remove the old ones when they are empty \
          (docs/deploy/upgrade.md); if they are empty now, add {ALLOW}"
     )
-    .expect("a String takes all that is written to it");
+    .expect("writing to a String cannot fail");
     Err(Failure(told))
 }
 
@@ -101,7 +101,7 @@ fn queues(diff: &str) -> Vec<String> {
 mod tests {
     use super::{diff_arguments, refuse};
 
-    /// As the pinned CDK tells it of a stack that is deployed under another prefix, shortened.
+    /// The pinned CDK's report on a stack that is deployed under another prefix, shortened.
     const REPLACED: &str = "\
 start: Building Redeliver/Redeliver/MessageProcessor/Code
 Stack Orders (aws://000000000000/us-east-1)
@@ -156,7 +156,7 @@ Resources
         let cut_off = REPLACED.split_once("✨").unwrap().0;
         let told = refuse(cut_off).unwrap_err().0;
         assert!(
-            told.starts_with("cdk diff tells nothing about queues that would be replaced; to deploy"),
+            told.starts_with("cdk diff does not report whether queues would be replaced; to deploy"),
             "{told}"
         );
         refuse("").unwrap_err();

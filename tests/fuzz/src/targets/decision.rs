@@ -100,7 +100,7 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     // Holds that a producer wrote do not count.
     let held_before = before.holds.seconds(hand_off.delivery.origin);
     let held_after = after.holds.seconds(Origin::Resent);
-    let held = held_after.checked_sub(held_before).expect("nobody forgets a hold");
+    let held = held_after.checked_sub(held_before).expect("holds only grow");
     assert_eq!(held > 0, resend.spends == Budget::Hold, "the loop stands: {body:?}");
     let outage = after.holds.outage(Origin::Resent, Timestamp::MAX_UTC);
     assert_eq!(outage.is_some(), resend.spends == Budget::Hold, "{body:?}");

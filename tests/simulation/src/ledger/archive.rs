@@ -62,7 +62,9 @@ impl Ledger {
         let (death, cause) = self.place_of_death(key)?;
         let line = unpacked(content)?;
         let record = line.restored().ok_or("it cannot be read")?;
-        let n = number(&record.body).filter(|n| *n < self.subjects.len()).ok_or("its body is nobody's")?;
+        let n = number(&record.body)
+            .filter(|n| *n < self.subjects.len())
+            .ok_or("its body belongs to no message")?;
         let content = Content {
             body: record.body,
             attributes: record.attributes,

@@ -126,7 +126,9 @@ impl Ledger {
         payload: &str,
         now: Timestamp,
     ) -> Result<usize, Violation> {
-        let n = number(payload).filter(|n| *n < self.subjects.len()).ok_or("of nobody's payload")?;
+        let n = number(payload)
+            .filter(|n| *n < self.subjects.len())
+            .ok_or("its payload belongs to no message")?;
         if function_arn != format!("{FUNCTION_ARN}:$LATEST") {
             return Err(format!("message {n}: of {function_arn}"));
         }

@@ -150,7 +150,7 @@ struct RetryAfter {
     tick: u64,
     at: DateTime<Utc>,
     until: DateTime<Utc>,
-    /// A probe of the whole target may have been told: then the answer to any key's call ends it.
+    /// True if a probe of the whole target may have received it: then the answer to any key's call ends it.
     is_of_target: bool,
 }
 
@@ -349,7 +349,7 @@ impl Environment {
         closed_at.is_some_and(|at| now + self.skew - at < RECENT + seconds(60))
     }
 
-    /// The outage of this key that it goes on counting, unless its target refuses calls or is down as a whole.
+    /// The outage of this key that it continues to count, unless its target refuses calls or is down as a whole.
     fn heard(&self, key: &Key) -> Option<Outage> {
         let is_of_key = self.refused.is_none() && self.down.shown.is_none() && self.down.ended.is_none();
         self.heard.get(key).copied().filter(|_| is_of_key)

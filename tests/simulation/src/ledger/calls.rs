@@ -61,7 +61,8 @@ impl Ledger {
     }
 
     fn check_call(&mut self, message: &Message<'_>, now: Timestamp) -> Result<CallId, Violation> {
-        let n = number(message.body).filter(|n| *n < self.subjects.len()).ok_or("nobody sent this body")?;
+        let n =
+            number(message.body).filter(|n| *n < self.subjects.len()).ok_or("no producer sent this body")?;
         if self.expected(n) != Expected::Handled {
             return Err(format!("message {n} is invalid and must never get there"));
         }
@@ -74,7 +75,7 @@ impl Ledger {
         }
         let hash = hash(message.body);
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
-        // The handler of a plain message cannot see what tells its copies apart.
+        // The handler of a plain message cannot distinguish its copies.
         let candidates = match subject.produced.plain {
             true => invocation.map(|work| self.given(work, n)).unwrap_or_default(),
             false => subject.of_body.get(&hash).cloned().unwrap_or_default(),

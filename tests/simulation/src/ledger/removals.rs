@@ -44,7 +44,7 @@ impl Ledger {
             Some(work) => work.spend(),
             None => {
                 let credit = &mut self.subjects[n].credit;
-                let spent = credit.checked_sub(1).ok_or_else(|| "nobody has sent it back".to_owned());
+                let spent = credit.checked_sub(1).ok_or_else(|| "it was not sent back".to_owned());
                 spent.map(|left| *credit = left)
             }
         };

@@ -151,7 +151,7 @@ impl Ledger {
 
     fn check_span(&mut self, span: &Span) -> Result<(), Violation> {
         if !span.context.is_sampled {
-            return Err("a span of a trace that nobody records".to_owned());
+            return Err("a span of a trace that is not sampled".to_owned());
         }
         if span.parent.is_some_and(|parent| parent.trace_id != span.context.trace_id) {
             return Err("a span with its parent in another trace".to_owned());

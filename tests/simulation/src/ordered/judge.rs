@@ -266,7 +266,7 @@ impl Judge {
                         return;
                     }
                     if self.knobs.rules.blocks {
-                        self.break_rule(at, &format!("message {n} was given up, and its group goes on"));
+                        self.break_rule(at, &format!("message {n} was given up, and its group continues"));
                     }
                     self.messages[n].is_given_up = true;
                     self.numbers.insert(sqs_message_id.clone(), n);

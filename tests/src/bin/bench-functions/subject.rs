@@ -195,7 +195,7 @@ impl<'a> Running<'a> {
             start: median(self.starts),
             cpu: median(self.cpu),
             wall: median(self.wall),
-            peak_memory_bytes: peak_memory(&status).expect("Linux tells of a process's memory"),
+            peak_memory_bytes: peak_memory(&status).expect("Linux reports a process's memory"),
             requests_per_message: self.requests as f64 / messages,
             bytes: (!bytes.starts_with(b"#!")).then(|| (bytes.len() as u64, compressed(&bytes))),
         }
@@ -224,13 +224,13 @@ impl<'a> Running<'a> {
         let children = children.split_whitespace().map(|child| child.parse().expect("it is a number"));
         [id].into_iter()
             .chain(children)
-            .map(|id| cpu_time(&of_process(id, "stat")).expect("Linux tells of a process's times"))
+            .map(|id| cpu_time(&of_process(id, "stat")).expect("Linux reports a process's times"))
             .sum()
     }
 }
 
 fn of_process(id: u32, file: &str) -> String {
-    fs::read_to_string(Path::new("/proc").join(id.to_string()).join(file)).expect("Linux tells of processes")
+    fs::read_to_string(Path::new("/proc").join(id.to_string()).join(file)).expect("Linux has /proc")
 }
 
 impl Subject {

@@ -33,7 +33,7 @@ struct Arguments {
     /// The region, if not the profile's.
     #[arg(long)]
     region: Option<String>,
-    /// The name of the stack, and the first part of all names in it; no such stack may exist.
+    /// The name of the stack, and the first part of all names in it. It must not exist yet.
     #[arg(long, value_name = "NAME", default_value = "redeliver-smoke")]
     prefix: String,
     /// Do not ask.
@@ -63,7 +63,7 @@ async fn smoke(arguments: &Arguments) -> Result<bool, String> {
         return with(arguments, cloud.cdk(), &account).await;
     }
     let account = Account::of_profile(arguments.profile.as_deref(), arguments.region.as_deref()).await?;
-    // A folder of its own, also if somebody else is at work with this prefix.
+    // A folder of its own, even if another run uses this prefix.
     let name = format!("{}-{}", arguments.prefix, std::process::id());
     let cdk = Cdk::of_user(&name, account.variables.clone());
     with(arguments, &cdk, &account).await
@@ -90,10 +90,10 @@ async fn with(arguments: &Arguments, cdk: &Cdk, account: &Account) -> Result<boo
     tokio::select! {
         done = deploy_and_try(cdk, account, prefix, &mut report) => {
             if let Err(error) = done {
-                report.failed("went on to the end", error);
+                report.failed("ran to the end", error);
             }
         }
-        _ = ctrl_c() => report.failed("went on to the end", "interrupted".to_owned()),
+        _ = ctrl_c() => report.failed("ran to the end", "interrupted".to_owned()),
     }
     take_down(cdk, account, prefix, &identity, &mut report).await;
     report.cost(cost::dollars(&report));
@@ -130,7 +130,7 @@ async fn take_down(cdk: &Cdk, account: &Account, prefix: &str, identity: &Identi
     let left = match account.stack(prefix).await {
         Ok(None) => return report.passed("nothing is left", String::new()),
         Ok(Some(status)) => format!("the stack {prefix} is {status}"),
-        Err(error) => format!("it is not known whether the stack {prefix} is there ({error})"),
+        Err(error) => format!("could not determine whether the stack {prefix} exists: {error}"),
     };
     report.failed("nothing is left", format!("{left}; run {}\n{told}", deletion(prefix, identity)));
 }

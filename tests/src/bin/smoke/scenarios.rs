@@ -28,7 +28,7 @@ pub(crate) struct Smoke<'a> {
     calls: Vec<Call>,
 }
 
-/// One call of the target, as the target tells it.
+/// One call of the target, as the target reports it.
 #[derive(Deserialize)]
 struct Call {
     id: String,
@@ -50,7 +50,7 @@ impl<'a> Smoke<'a> {
     }
 
     /// # Errors
-    /// What kept it from going on; what was wrong is in the report.
+    /// It cannot continue; failed checks are in the report.
     pub(crate) async fn run(mut self, report: &mut Report) -> Result<(), String> {
         let sent_at = now();
         self.send().await?;
@@ -109,13 +109,13 @@ impl<'a> Smoke<'a> {
         Err(format!("{what}: not within {PATIENCE_SECONDS} s"))
     }
 
-    /// Those that the target has told of; whether there were any.
+    /// Receives the calls that the target has reported. Returns true if there were any.
     async fn take_calls(&mut self) -> Result<bool, String> {
         let url = self.url("Calls")?.to_owned();
         let messages = self.receive(&url, LOOK_SECONDS).await?;
         for message in &messages {
             let call = serde_json::from_str(message.body().unwrap_or_default());
-            self.calls.push(call.map_err(|error| format!("the target tells what is no call: {error}"))?);
+            self.calls.push(call.map_err(|error| format!("a report of the target is not a call: {error}"))?);
             self.delete(&url, message).await?;
         }
         Ok(!messages.is_empty())
@@ -234,7 +234,7 @@ impl<'a> Smoke<'a> {
         Err(format!("not within {ALARM_PATIENCE_SECONDS} s"))
     }
 
-    /// With the operator's own command, from a queue that nobody may send to.
+    /// With the operator's own command, from a queue that does not accept sends.
     async fn redrive(&mut self) -> Result<String, String> {
         // What the last look has hidden must be there again.
         sleep(Duration::from_secs(u64::from(LOOK_SECONDS.unsigned_abs()))).await;
@@ -247,7 +247,7 @@ impl<'a> Smoke<'a> {
         if !run.status.success() {
             return Err(format!("{}: {}", run.status, String::from_utf8_lossy(&run.stderr)));
         }
-        // All of it was sent, so nobody needs the journal.
+        // All of it was sent, so the journal is not needed.
         let _left_in_target = std::fs::remove_dir_all(&journal);
         self.until_called("what was sent back", |call| {
             call.id == EXHAUSTED && call.generation == 1 && call.ok

@@ -88,7 +88,7 @@ async fn every_dlq_of_two_accounts_and_regions_is_told_with_what_is_wrong_with_i
     let others: Vec<_> = seen["queues"].as_array().unwrap().iter().map(other).collect();
     let codes = ["no_dlq", "short_visibility", "unreported_failures"];
     assert_eq!(others, ACCOUNTS.map(|account| json!([account, WRONG, "unprotected", codes])));
-    // The emulator was told that it is 324 hours old, three minutes ago.
+    // Its age was set to 324 hours in the emulator, three minutes ago.
     let oldest = seen["dlqs"][0]["oldest_seconds"].as_i64().unwrap();
     assert!((324 * 3600 + 180..324 * 3600 + 180 + 900).contains(&oldest), "{oldest}");
 

@@ -25,7 +25,7 @@ fn assert_reported_and_redriven(running: &Running, target: &HttpTarget, sqs_id: 
     );
     assert_eq!(
         body["metadata"]["retry_history"][0]["error_type"], "Redrive",
-        "without the hand-off nobody knows why"
+        "without the hand-off the reason is lost"
     );
 }
 

@@ -1,4 +1,4 @@
-//! One language for all commands, on a real endpoint: a queue is named in three ways, and what is not there is told.
+//! One language for all commands, on a real endpoint: a queue is named in three ways, and a missing one is reported.
 
 use std::process::Stdio;
 

@@ -107,7 +107,7 @@ in_language!(
     a_handler_without_memory_costs_its_own_message_an_attempt_and_no_other,
 );
 
-/// What each language calls an error that nobody meant to raise.
+/// The name in each language of an error that is not raised on purpose.
 fn unexpected_error(language: Language) -> &'static str {
     match language {
         Language::Rust => "Panic",
@@ -255,7 +255,7 @@ async fn a_batch_that_hangs_is_cut_off_as_a_whole(language: Language) {
 
     let first = &running.processor.invocations()[0];
     assert_eq!(first.outcome, Outcome::Response(json!({"batchItemFailures": []})), "{}", running.log());
-    // Nobody can tell that the first one was done.
+    // There is no evidence that the first one was done.
     for (n, action) in [(0, "ok"), (1, "hang")] {
         let [first, again] = &calls(&journal, n)[..] else { panic!("message {n}, twice: {}", running.log()) };
         assert_eq!(first, &format!("0 0 {action} -"));

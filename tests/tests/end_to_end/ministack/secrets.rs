@@ -126,7 +126,7 @@ fn loud_variables() -> [(&'static str, String); 8] {
     .map(|(name, value)| (name, value.to_owned()))
 }
 
-/// Searches all output, all outcomes that Lambda was told, and all that was sent to the inner queues and the final DLQ.
+/// Searches all output, all outcomes that Lambda received, and all that was sent to the inner queues and the final DLQ.
 fn assert_nothing_leaked(running: &Running, topology: &Topology, tap: &Tap) {
     let log = running.log();
     assert!(

@@ -227,7 +227,7 @@ fn on(queue: &str, operation: &str, more: Value) -> Value {
 #[tokio::test]
 async fn a_collector_that_does_not_work_costs_no_message_and_is_named_at_most_once() {
     let gone = format!("http://{}", free_address());
-    // Connections are made, and nobody reads.
+    // Connections are accepted, and never read.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = (format!("http://{}", silent.local_addr().unwrap()), silent);
     let refuses = Router::new().fallback(async || StatusCode::SERVICE_UNAVAILABLE);

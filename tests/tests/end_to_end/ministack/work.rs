@@ -77,7 +77,7 @@ impl Working {
         reqwest::get(format!("{}/metrics", self.health)).await.unwrap().text().await.unwrap()
     }
 
-    /// Sends a signal, and waits until the process has told that it takes note of it.
+    /// Sends a signal, and waits until the process has acknowledged it.
     async fn signal(&mut self, name: &str, told: &str) {
         let process = self.process.id().unwrap().to_string();
         let kill = Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status().await;

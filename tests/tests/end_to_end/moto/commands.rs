@@ -89,7 +89,7 @@ impl Case {
         command.output().await.unwrap()
     }
 
-    /// The statements that the program prints for somebody who may do everything.
+    /// The statements that the program prints, run with all rights.
     async fn statements(&self, command: &str) -> Vec<Value> {
         self.account.allow("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })]).await;
         let policy = self.run(&["permissions", command]).await;
@@ -114,7 +114,7 @@ fn without(statements: &[Value], (action, resource): &(String, String)) -> Vec<V
     left
 }
 
-/// moto asks nobody for a right to CloudWatch, and of Lambda's requests only for the one to invoke.
+/// moto does not check rights to CloudWatch, and of Lambda's requests only the one to invoke.
 fn is_enforced((action, _): &(String, String)) -> bool {
     !action.starts_with("cloudwatch:") && !action.starts_with("lambda:")
 }

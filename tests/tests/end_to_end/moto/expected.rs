@@ -53,7 +53,7 @@ fn is_on(of_statement: &str, resource: &str) -> bool {
 /// The source queue's own key in the variant `existing-queue-with-keys`.
 const KEY_OF_EXISTING_QUEUE: &str = "-000000000002";
 
-/// Why nobody uses it: most of them are what the CDK's own grants bring along.
+/// The reason why it is unused: most of them come with the CDK's own grants.
 pub(super) fn unused(stack: &Stack, right: &Right) -> Option<&'static str> {
     let handler = stack.handler_of(&right.role);
     match right.action.as_str() {

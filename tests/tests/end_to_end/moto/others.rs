@@ -1,4 +1,4 @@
-//! What nobody may: other queues, and to send to the inner queues at all.
+//! Denied requests: any to other queues, and sends to the inner queues.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ fn message(client: &Client, url: &str) -> SendMessageFluentBuilder {
     request.set_message_deduplication_id(group)
 }
 
-/// Not even somebody who may do everything; SQS's own moves are no sends.
+/// Not even with all rights. SQS's own moves are not sends.
 async fn nobody_else_sends_to_the_inner_queues(stack: &Stack, queues: &BTreeSet<String>) {
     let key = stack.account.user("Operator", "/").await;
     stack.account.allow("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })]).await;
@@ -59,7 +59,7 @@ async fn nobody_else_sends_to_the_inner_queues(stack: &Stack, queues: &BTreeSet<
     }
 }
 
-/// By the settings, which say it in another way than the statements: a function sends to the queues that it is told of.
+/// By the settings, which say it in another way than the statements: a function sends to the queues in its settings.
 fn sends_to(stack: &Stack, role: &str) -> BTreeSet<String> {
     let mut functions = stack.template.of_type("AWS::Lambda::Function");
     let (_, function) = functions.find(|(_, function)| text(&function["Role"]).ends_with(role)).unwrap();

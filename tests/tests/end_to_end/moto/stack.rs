@@ -206,7 +206,7 @@ impl Stack {
                 return;
             }
         }
-        panic!("it goes on and on\n{}", self.log());
+        panic!("the queues never become empty\n{}", self.log());
     }
 
     /// Polls each queue once; whether anything came.
@@ -229,7 +229,7 @@ impl Stack {
         })
     }
 
-    /// Invocations since the last time that somebody asked.
+    /// Invocations since the last query.
     pub(super) fn new_invocations(&self) -> Vec<Invoked> {
         let invoked = self.account.invoked();
         let seen = self.recorded.swap(invoked.len(), Ordering::Relaxed);

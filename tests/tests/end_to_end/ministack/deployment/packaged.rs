@@ -1,4 +1,4 @@
-//! The construct's packages, used as by somebody who has nothing else: in an empty folder outside of this repository.
+//! The construct's packages, used without this repository: in an empty folder outside of it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -89,7 +89,7 @@ async fn an_interrupted_smoke_test_destroys_what_it_has_created_and_two_of_a_nam
     let last = &ends[ends.len() - 3..];
     assert_eq!(
         last,
-        ["FAILED: went on to the end: interrupted", "destroying ...", "passed: nothing is left"],
+        ["FAILED: ran to the end: interrupted", "destroying ...", "passed: nothing is left"],
         "{ends:?}"
     );
     assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");

@@ -100,7 +100,7 @@ async fn each_group_keeps_its_order_and_holds_up_no_other(
     target: &HttpTarget,
 ) {
     let source = queue(outputs, "KeepsOrderSourceUrl");
-    // In nobody's way for as long as the test runs.
+    // Longer than the test runs, so that it never interferes.
     target.script(&id(11), [Reply::RetryAfter(409, 900)]);
     target.script(&id(22), [Reply::Status(409); 2]);
     target.script(&id(31), [Reply::Status(422)]);

@@ -1,4 +1,4 @@
-//! The templates, deployed as somebody does who has nothing but their files, the functions' zips and AWS's SAM CLI.
+//! The templates, deployed with nothing but their files, the functions' zips and AWS's SAM CLI.
 
 use std::path::PathBuf;
 
@@ -82,7 +82,7 @@ async fn the_templates_are_deployed_by_sam_with_a_url_with_a_function_and_ordere
 pub(super) async fn deploy(cloud: &Cloud, stack: &str, of: &str, account: &Value, parameters: &Value) {
     let directory = release();
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{stack}.yaml"));
-    // JSON is YAML, which SAM wants to be told by the name.
+    // JSON is YAML, which SAM recognizes by the file's name.
     std::fs::write(&file, parameters.to_string()).unwrap();
     let mut sam = Command::new(venv_file("bin/sam"));
     sam.args(["deploy", "--no-progressbar", "--capabilities", "CAPABILITY_IAM", "--stack-name", stack]);

@@ -115,7 +115,7 @@ async fn of_a_lambda_target() {
     let records = final_records(&topology).await;
     let types: Vec<_> = records.iter().map(|record| record.error_type.as_str()).collect();
     assert_eq!(types.len(), 2, "{types:?} {}", running.log());
-    // The function's own words are for whoever reads the DLQ.
+    // The function's own text is for the readers of the DLQ.
     let exhausted = records.iter().find(|record| record.error_type == "RETRY_ATTEMPT_EXCEEDED").unwrap();
     assert_eq!(exhausted.dead_letter["cause"], json!({ "type": ERROR_TYPE, "message": ERROR_TEXT }));
     let too_large = records.iter().find(|record| record.error_type == "NON_RETRYABLE_ERROR").unwrap();

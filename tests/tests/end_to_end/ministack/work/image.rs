@@ -159,7 +159,7 @@ async fn it_works_on_queues_until_sigterm() {
     assert_eq!(records[0].error_type, "NON_RETRYABLE_ERROR");
 }
 
-/// The same call with and without one more authority in the image's file: so the file is what is believed.
+/// The same call with and without one more authority in the image's file: so the file decides.
 #[tokio::test]
 async fn a_target_is_believed_by_the_authorities_in_the_image() {
     let (image, authority) = (Image::unpack().await, Authority::new());

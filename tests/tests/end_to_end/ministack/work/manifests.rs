@@ -1,4 +1,4 @@
-//! `examples/kubernetes.yaml` and `examples/ecs.yaml`: what they tell the image to run is run, with the tests' addresses.
+//! `examples/kubernetes.yaml` and `examples/ecs.yaml`: the image runs their commands, with the tests' addresses.
 
 use std::collections::BTreeMap;
 use std::fs;
