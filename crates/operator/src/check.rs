@@ -288,8 +288,8 @@ mod tests {
         assert_eq!(
             remark("{}").unwrap(),
             "500s, timeouts and function errors spend attempts until the first calls of ten messages have failed: with \
-             less than one message per 3m 45s, the attempts (about 37m 30s in all) run out before the circuit opens; plan \
-             more or longer retries, or name the error in opens_on"
+             less than one message per 3m 45s, the attempts (about 37m 30s in all) run out before the circuit opens; \
+             plan more or longer retries, or name the error in opens_on"
         );
         let beginning = |policy| remark(policy).unwrap().split_once(" spend").unwrap().0.to_owned();
         assert_eq!(beginning(r#"{"non_retryable":["HttpStatus.5*"]}"#), "timeouts and function errors");

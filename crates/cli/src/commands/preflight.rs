@@ -46,7 +46,8 @@ const CLOSING: Closing = Closing {
 /// names that are taken, and too little concurrency.
 ///
 /// A deployment may resume what `redeliver pause` has stopped, messages may bypass redeliver by another event source
-/// mapping, and a new account may not have the concurrency that the stack wants. It reads and changes nothing. `cargo xtask cdk deploy` runs it; run it yourself before any other update of a stack.
+/// mapping, and a new account may not have the concurrency that the stack wants. It changes nothing.
+/// `cargo xtask cdk deploy` runs it; run it yourself before any other update of a stack.
 #[derive(Debug, Args)]
 #[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {

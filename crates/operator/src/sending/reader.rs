@@ -50,8 +50,8 @@ pub struct Step {
     pub warnings: Vec<(Option<usize>, String)>,
 }
 
-/// The checks of a send: the form of each line, the queue's size limit (1 MiB by default), and the lines that an earlier
-/// run has sent.
+/// The checks of a send: the form of each line, the queue's size limit (1 MiB by default), and the lines that an
+/// earlier run has sent.
 #[derive(Debug)]
 pub struct Rules {
     pub form: Form,

@@ -23,8 +23,8 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// A span such as `1h 30m`, as on the command line; `0s` for 0. No unit between two others is left out: `1h 0m 30s` does
-/// not look like an hour and a half.
+/// A span such as `1h 30m`, as on the command line; `0s` for 0. No unit between two others is left out: `1h 0m 30s`
+/// does not look like an hour and a half.
 pub fn span(seconds: u64) -> String {
     let units = [
         (seconds / DAY, "d"),
@@ -38,8 +38,8 @@ pub fn span(seconds: u64) -> String {
     words.join(" ")
 }
 
-/// A span rounded down: to seconds below an hour, minutes below a day, hours below 30 days, else days: `3d 4h`, `1h 5m`,
-/// `12s`. A negative span is `0s`.
+/// A span rounded down: to seconds below an hour, minutes below a day, hours below 30 days, else days: `3d 4h`,
+/// `1h 5m`, `12s`. A negative span is `0s`.
 pub fn about(seconds: i64) -> String {
     let seconds = u64::try_from(seconds).unwrap_or(0);
     let precision = match seconds {

@@ -45,9 +45,9 @@ const CLOSING: Closing = Closing {
 /// Show every DLQ of an account, and what is wrong with it. Reads the attributes of all queues, receives no message and
 /// changes nothing.
 ///
-/// It shows what feeds each DLQ, how many messages wait in it and for how long. It reads the attributes of all queues of each region, receives no message and changes nothing. A DLQ is a queue that
-/// a redrive policy, a Lambda function's DLQ, or the failure destination of an event source mapping or of a custom event
-/// bus's subscriber points to. A queue that is only named like one (dlq, dead-letter) is shown as a possible orphan.
+/// It shows what feeds each DLQ, how many messages wait in it and for how long. A DLQ is a queue that a redrive policy,
+/// a Lambda function's DLQ, or the failure destination of an event source mapping or of a custom event bus's subscriber
+/// points to. A queue that is only named like one (dlq, dead-letter) is shown as a possible orphan.
 #[derive(Debug, Args)]
 #[command(next_help_heading = CONNECT)]
 #[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
