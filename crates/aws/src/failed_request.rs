@@ -105,7 +105,7 @@ pub(crate) fn by_status(status: u16, code: Option<&str>) -> EntryError {
         // The request took too long to arrive; the next may not.
         408 => Fault::NotSent,
         400..=499 => Fault::Sender,
-        // "Currently unable to handle the request" (RFC 9110): the only 5xx that says that no work was begun.
+        // "Currently unable to handle the request" (RFC 9110): the only 5xx that means that no work was begun.
         503 => Fault::Throttled,
         500.. => Fault::Service,
         // The SDK reports a successful response that it cannot parse as an "unhandled error": the request may have

@@ -1,4 +1,4 @@
-//! Export of spans by OpenTelemetry's protocol, OTLP over HTTP with Protobuf, where the standard variables say so
+//! Export of spans by OpenTelemetry's protocol, OTLP over HTTP with Protobuf, if the standard variables enable it
 //! ("OpenTelemetry Protocol Exporter", OpenTelemetry Specification).
 
 mod encoding;
@@ -176,7 +176,7 @@ impl Exporter {
     }
 }
 
-/// True if the collector says that it has rejected spans. One that answers something else has taken them.
+/// True if the collector reports rejected spans. With any other response, it has accepted all.
 fn has_rejected(response: &[u8]) -> bool {
     let partial_success = ExportTraceServiceResponse::decode(response).ok().and_then(|it| it.partial_success);
     partial_success.is_some_and(|partial_success| partial_success.rejected_spans > 0)

@@ -147,7 +147,7 @@ pub(crate) fn random_seed() -> [u8; 32] {
     seed
 }
 
-/// Sets up the process: logs of dependencies as JSON from WARN upwards, whatever the environment says (some log whole
+/// Sets up the process: logs of dependencies as JSON from WARN upwards, regardless of the environment (some log whole
 /// events at TRACE), and panics without their text, which may contain payload.
 pub fn init() {
     panics::without_text();

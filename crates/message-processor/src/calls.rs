@@ -55,7 +55,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         logs: &[CallLogs],
         spans: Option<&Spans<'_>>,
     ) -> Vec<Call> {
-        // A loop of its own, since `buffer_unordered` does not say which calls had started when time ran out.
+        // A loop of its own, since `buffer_unordered` does not report which calls had started when time ran out.
         let clock = &self.clock;
         let start = |Turn { index, permitted }| async move {
             let started = clock.now();

@@ -121,7 +121,7 @@ mod system {
     }
 }
 
-/// Windows: access lists say who may read and write a file. A new file inherits its folder's: in the user's profile only
+/// Windows: access lists control reads and writes of a file. A new file inherits its folder's: in the user's profile only
 /// the user, administrators and the system have access. The lists of a file that is there already are not checked.
 #[cfg(windows)]
 mod system {

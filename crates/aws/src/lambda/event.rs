@@ -22,7 +22,7 @@ pub struct Records {
     pub readable: Vec<ReceivedMessage>,
     /// The others, which must be reported as failed.
     pub unreadable: Vec<Unreadable>,
-    /// The ARN of their queue, if a record says it. All records of an event are from one queue.
+    /// The ARN of their queue, if a record has it. All records of an event are from one queue.
     pub queue_arn: Option<String>,
 }
 

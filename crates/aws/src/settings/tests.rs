@@ -729,7 +729,7 @@ fn of_messages(variables: &[(&str, &str)]) -> Result<MessageSchema, String> {
     let processor = reader(&all).read(MessageProcessorSettings::read).map(|settings| settings.schema);
     let retrier = reader(&all).read(FailedMessageProcessorSettings::read).map(|settings| settings.schema);
     let said = |read: &Result<MessageSchema, SettingsError>| format!("{read:?}");
-    assert_eq!(said(&processor), said(&retrier), "they take the same messages");
+    assert_eq!(said(&processor), said(&retrier), "they accept the same messages");
     processor.map_err(|error| error.to_string())
 }
 

@@ -110,7 +110,7 @@ fn service_of_host(host: &str) -> Option<(SignedService, &str)> {
     }
 }
 
-/// Signs requests with the program's role, as `TARGET_SIGV4` says.
+/// Signs requests with the program's role, for the service that `TARGET_SIGV4` selects.
 #[derive(Clone)]
 pub struct SigV4Signer {
     setting: SigV4Setting,

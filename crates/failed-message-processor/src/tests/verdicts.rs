@@ -23,7 +23,7 @@ fn the_policys_lists_can_make_a_failure_permanent() {
     let setup = Setup::with_policy(r#"{"non_retryable":["Db.*"]}"#);
     setup.process(vec![handed_off(1, body(1), &busy(1))]);
     assert_eq!(setup.verdict()["verdict"], "NON_RETRYABLE_ERROR");
-    assert_eq!(setup.verdict()["kind"], "transient", "what the handler said stays on record");
+    assert_eq!(setup.verdict()["kind"], "transient", "the handler's kind stays on record");
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
                 known.endpoint = endpoint;
                 known.read_at = began_at;
             }
-            // Interrupted by a freeze, which says nothing about the secret; the next call tries again.
+            // Interrupted by a freeze, so the secret may be readable; the next call tries again.
             Err(_) if until(began_at, self.clock.now()) >= 2 * TIMEOUT => {}
             Err(error) => {
                 let code = error.code().to_owned();

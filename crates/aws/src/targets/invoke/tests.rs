@@ -334,7 +334,7 @@ async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
     }
     let server = Loopback::start([Answer::new(200, &[], "null")]).await;
     assert_eq!(call(&server, LONG, "{}").await, Ok(()));
-    assert!(server.request().header("x-amz-client-context").is_empty(), "an envelope says it itself");
+    assert!(server.request().header("x-amz-client-context").is_empty(), "an envelope has the values itself");
 }
 
 async fn call_with(

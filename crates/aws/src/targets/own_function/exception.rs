@@ -77,7 +77,7 @@ impl Exception {
     }
 
     /// The record's own exception, without those that a batch processor, a task or a reflective call put around it. Only
-    /// for an invocation with one record: an exception does not say which record it is about.
+    /// for an invocation with one record: an exception does not identify its record.
     pub(super) fn unwrapped(self) -> Self {
         let mut exception = self;
         for _ in 0..CARRIERS_MAX {

@@ -48,7 +48,7 @@ pub(super) fn shape_taken_as_success(body: &[u8], ids: &[&str]) -> Option<&'stat
     }
 }
 
-/// The members of an answer that say whether records failed.
+/// The members of an answer that report whether records failed.
 #[derive(Debug, Default)]
 struct Members {
     reports_failures: bool,

@@ -935,7 +935,7 @@ async fn a_queue_is_its_own_by_account_and_name() {
         ("arn:aws:sqs:eu-west-1:123456789012:refunds", false),
     ] {
         assert_eq!(orders.is_own_queue(arn), is_own, "{arn}");
-        assert!(own(None).is_own_queue(arn), "nothing says which is its own");
+        assert!(own(None).is_own_queue(arn), "its own queue is unknown");
     }
 }
 
