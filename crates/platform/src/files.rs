@@ -121,8 +121,8 @@ mod system {
     }
 }
 
-/// Windows: access lists control reads and writes of a file. A new file inherits its folder's: in the user's profile only
-/// the user, administrators and the system have access. The lists of a file that is there already are not checked.
+/// Windows: access lists control reads and writes of a file. A new file inherits its folder's: in the user's profile,
+/// only the user, administrators and the system have access. The lists of an existing file are not checked.
 #[cfg(windows)]
 mod system {
     use std::fs::{File, Metadata, OpenOptions};
