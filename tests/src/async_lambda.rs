@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use crate::sqs::Queue;
 use crate::wire::serve;
 
-/// What is not a function's text, and must appear in no log.
+/// A text of the function's error, which must not appear in any log.
 pub const ERROR_CANARY: &str = "Al4asyncM8hNd2Fs6";
 
 /// A running Lambda whose functions have `destination` as their on-failure destination; dropping it ends it.
@@ -42,7 +42,7 @@ pub struct Invoked {
 struct Service {
     client: Client,
     destination: Queue,
-    /// Whether an event fails.
+    /// True if an event fails.
     fails: fn(payload: &Value) -> bool,
     /// Requests that are answered with 429 before the first is taken.
     throttles: Mutex<u32>,
@@ -97,7 +97,7 @@ impl Drop for AsyncLambda {
 }
 
 impl Service {
-    /// Whether this request is throttled.
+    /// True if this request is throttled.
     fn is_throttled(&self) -> bool {
         let mut throttles = self.throttles.lock().expect("no holder panics");
         let is_throttled = *throttles > 0;

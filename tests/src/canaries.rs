@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 /// So much of a canary is looked for: a text that was cut is a leak too.
 const HEAD_BYTES: usize = 12;
 
-/// What must not be found.
+/// Texts that must not appear.
 #[derive(Clone, Debug, Default)]
 pub struct Canaries(Vec<(&'static str, Vec<String>)>);
 

@@ -28,7 +28,7 @@ pub use objects::{OBJECT_RULES, run_all_on_objects};
 /// No rule takes so long, even on AWS.
 const RULE_SECONDS_MAX: u64 = 180;
 
-/// What came of one rule.
+/// The result of one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It holds.
@@ -41,7 +41,7 @@ pub enum Outcome {
     HoldsAfterAll,
 }
 
-/// What came of all rules.
+/// The results of all rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Each rule, in the order of [`RULES`] or [`OBJECT_RULES`].
@@ -51,7 +51,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether all is as it should be, known departures included.
+    /// True if each rule has its expected result; known departures are expected to fail.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let is_good = |outcome: &Outcome| matches!(outcome, Outcome::Holds | Outcome::KnownDeparture(_));

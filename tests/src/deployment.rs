@@ -24,7 +24,7 @@ pub struct Cdk {
     directory: PathBuf,
     /// Where it finds AWS, and who it is there.
     variables: Vec<(&'static str, String)>,
-    /// Whether it knows what the user has set, too.
+    /// True if it inherits the user's environment.
     is_the_users: bool,
 }
 
@@ -47,7 +47,7 @@ impl Cloud {
     /// Starts an emulator and bootstraps it.
     ///
     /// # Errors
-    /// What `cdk bootstrap` printed.
+    /// `cdk bootstrap` fails: the error has its output.
     ///
     /// # Panics
     /// If the emulator does not start.
@@ -75,13 +75,13 @@ impl Cloud {
         self.emulator.endpoint_url()
     }
 
-    /// What every AWS client needs to get here.
+    /// The environment variables of every AWS client of this emulator.
     #[must_use]
     pub fn client_variables(&self) -> [(&'static str, String); 6] {
         client_variables(&self.endpoint_url())
     }
 
-    /// What deploys here.
+    /// The CDK with this emulator as its target.
     #[must_use]
     pub fn cdk(&self) -> &Cdk {
         &self.cdk
@@ -90,7 +90,7 @@ impl Cloud {
     /// Deploys the stack with these context values.
     ///
     /// # Errors
-    /// What `cdk deploy` printed.
+    /// `cdk deploy` fails: the error has its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -101,7 +101,7 @@ impl Cloud {
     /// Deploys the only stack of another app in `infra/`.
     ///
     /// # Errors
-    /// What `cdk deploy` printed.
+    /// `cdk deploy` fails: the error has its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -112,7 +112,7 @@ impl Cloud {
     /// Deploys the only stack of an app that was synthesized already.
     ///
     /// # Errors
-    /// What `cdk deploy` printed.
+    /// `cdk deploy` fails: the error has its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -123,7 +123,7 @@ impl Cloud {
     /// Takes down what [`Self::deploy_assembly`] has deployed.
     ///
     /// # Errors
-    /// What `cdk destroy` printed.
+    /// `cdk destroy` fails: the error has its output.
     pub async fn destroy_assembly(&self, assembly: &Path) -> Result<(), CdkFailed> {
         self.cdk.destroy_assembly(assembly).await
     }
@@ -131,13 +131,13 @@ impl Cloud {
     /// Takes down what was deployed last.
     ///
     /// # Errors
-    /// What `cdk destroy` printed.
+    /// `cdk destroy` fails: the error has its output.
     pub async fn destroy(&self) -> Result<(), CdkFailed> {
         self.cdk.destroy().await
     }
 }
 
-/// What every AWS client needs to get to an emulator.
+/// The environment variables of every AWS client of an emulator.
 fn client_variables(endpoint_url: &str) -> [(&'static str, String); 6] {
     [
         ("AWS_ENDPOINT_URL", endpoint_url.to_owned()),
@@ -165,7 +165,7 @@ impl Cdk {
     /// Deploys the only stack of an app in `infra/`.
     ///
     /// # Errors
-    /// What `cdk deploy` printed.
+    /// `cdk deploy` fails: the error has its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -200,7 +200,7 @@ impl Cdk {
     /// Takes down what was deployed last.
     ///
     /// # Errors
-    /// What `cdk destroy` printed.
+    /// `cdk destroy` fails: the error has its output.
     pub async fn destroy(&self) -> Result<(), CdkFailed> {
         // As it was synthesized for the deployment: the app need not run again.
         self.destroy_assembly(&self.assembly()).await
@@ -242,7 +242,7 @@ impl Drop for Cdk {
     }
 }
 
-/// What runs an app of `infra/`.
+/// The command that runs an app of `infra/`.
 fn program(app: &str) -> String {
     format!("node --import tsx {app}")
 }

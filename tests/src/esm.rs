@@ -36,7 +36,7 @@ pub struct EventSourceMapping {
 pub struct Invocation {
     /// SQS message ids of the records.
     pub records: Vec<String>,
-    /// What the function made of it.
+    /// The function's outcome.
     pub outcome: Outcome,
     /// SQS message ids of the records that were not deleted.
     pub failed: BTreeSet<String>,

@@ -20,7 +20,7 @@ pub struct FakeAws {
     server: JoinHandle<()>,
 }
 
-/// What becomes of an invocation of a function.
+/// The scripted result of an invocation.
 #[derive(Clone, Debug)]
 pub enum Invocation {
     /// The function's own error: its type and its message.
@@ -35,7 +35,7 @@ struct Script {
     /// Status and body of `GetSecretValue`.
     secret: Mutex<(u16, Value)>,
     invocations: Mutex<HashMap<String, VecDeque<Invocation>>>,
-    /// What stands in `X-Amz-Log-Result`.
+    /// The value of `X-Amz-Log-Result`.
     log_result: &'static str,
 }
 
@@ -67,7 +67,7 @@ impl FakeAws {
         &self.url
     }
 
-    /// What becomes of the invocations for one message, in order; success once they are used up.
+    /// Scripts the invocations for one message, in order; later ones succeed.
     ///
     /// # Panics
     /// Never.

@@ -39,7 +39,7 @@ pub struct Request {
     pub body: String,
 }
 
-/// What every answer's body contains, and a header of it.
+/// A text in the body and in a header of every answer.
 pub const RESPONSE_CANARY: &str = "Zr5answerB9nYc2Fw";
 
 #[derive(Default)]
@@ -110,7 +110,7 @@ impl HttpTarget {
         script.requests.iter().filter(|request| request.body.contains(text)).cloned().collect()
     }
 
-    /// How many requests came in all.
+    /// The number of all requests so far.
     ///
     /// # Panics
     /// Never.

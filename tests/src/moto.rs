@@ -34,7 +34,7 @@ pub struct Moto {
 /// The records that moto has written. A record is in the file before moto answers its request.
 struct Output {
     file: BufReader<File>,
-    /// Of a line that is not yet there to its end.
+    /// The beginning of a line that is not complete yet.
     begun: Vec<u8>,
     told: HashMap<String, Vec<Told>>,
 }
@@ -43,7 +43,7 @@ struct Output {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Told {
-    /// Whether a request was allowed.
+    /// A request was allowed or denied.
     Decided(Decision),
     /// A function was invoked.
     Invoked(Invoked),
@@ -67,9 +67,9 @@ pub struct Decision {
 pub struct Invoked {
     /// Its ARN.
     pub function: String,
-    /// What it was given.
+    /// Its event.
     pub payload: Value,
-    /// Whether it failed.
+    /// True if it failed.
     pub fails: bool,
 }
 
@@ -320,7 +320,7 @@ impl Account {
         Client::from_conf(config)
     }
 
-    /// What was decided so far.
+    /// All decisions so far.
     ///
     /// # Panics
     /// Never.
@@ -335,7 +335,7 @@ impl Account {
             .collect()
     }
 
-    /// What was invoked so far.
+    /// All invocations so far.
     ///
     /// # Panics
     /// Never.

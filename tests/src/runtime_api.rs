@@ -28,7 +28,7 @@ pub struct Function {
     kill: Notify,
 }
 
-/// What an invocation came to.
+/// The end of an invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// The function's response.
@@ -44,7 +44,7 @@ pub enum Outcome {
 /// A line of a function's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Whether it came on standard error.
+    /// True if it came on standard error.
     pub is_stderr: bool,
     /// Without the line end.
     pub text: String,

@@ -29,9 +29,9 @@ pub enum Language {
     Go,
 }
 
-/// A program for Lambda, and the variables that say what it runs.
+/// A program for Lambda, with its environment variables.
 pub struct Program {
-    /// What is started.
+    /// The program's path.
     pub path: PathBuf,
     /// For it.
     pub variables: Vec<(&'static str, String)>,
@@ -58,7 +58,7 @@ impl Language {
         }
     }
 
-    /// Whether its handler gets all records in one event.
+    /// True if its handler gets all records in one event.
     #[must_use]
     pub fn is_batch(self) -> bool {
         matches!(self, Self::PythonBatch | Self::NodeBatch | Self::JavaBatch)
@@ -154,7 +154,7 @@ pub fn os_only(program: &Path) -> Program {
     Program { path: existing(runtimes().join("lambda-os-only")), variables }
 }
 
-/// As Lambda sets them.
+/// The variables that Lambda sets for a runtime.
 fn of(task: &Path, handler: &str) -> [(&'static str, String); 3] {
     [
         ("LAMBDA_TASK_ROOT", task.display().to_string()),

@@ -1,4 +1,4 @@
-//! What the scripted functions in Rust have in common: the calls that `data.script` describes, and their journal.
+//! The common part of the scripted functions in Rust: the calls that `data.script` describes, and their journal.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use crate::settings::variable;
 
 /// A call of a message: one action for each attempt or crash, `ok` after them.
 pub struct Call {
-    /// What it is to do.
+    /// The scripted action.
     pub action: String,
     /// Of its error.
     pub text: String,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long what must come is waited for: longer than the busiest machine needs. Only a hang takes so long.
+/// The timeout for events that must come: longer than the busiest machine needs. Only a hang exceeds it.
 pub const PATIENCE: Duration = Duration::from_secs(900);
 
 /// An environment variable; `None` where it is unset, empty or not UTF-8.

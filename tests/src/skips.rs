@@ -1,4 +1,4 @@
-//! What the tests may leave out: only what `tests/known-skips.toml` lists.
+//! Skipped tests: only those that `tests/known-skips.toml` lists may be left out.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

@@ -46,7 +46,7 @@ impl SqsStub {
         format!("{}/000000000000/{name}", self.endpoint_url)
     }
 
-    /// How many requests have come since the last time, by action.
+    /// The numbers of requests since the last query, by action.
     ///
     /// # Panics
     /// Never.

@@ -16,7 +16,7 @@ pub struct Template {
 const ACCOUNT_OF_VARIANTS: &str = "111122223333";
 
 impl Template {
-    /// As it would be in this account.
+    /// The template with the pseudo parameters of this account.
     ///
     /// # Panics
     /// If it is no template.
@@ -112,7 +112,7 @@ impl Template {
         }
     }
 
-    /// As the template calls it; a resource without a name gets its logical id.
+    /// The name of a resource; its logical id if the template sets no name.
     fn name(&self, id: &str) -> String {
         let properties = &self.resources[id]["Properties"];
         let named = ["QueueName", "FunctionName"].into_iter().find_map(|member| properties[member].as_str());

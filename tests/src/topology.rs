@@ -20,18 +20,18 @@ use crate::sqs::{Queue, client, unique};
 pub struct Topology {
     /// The harness's own client.
     pub client: Client,
-    /// What producers send to.
+    /// The queue of the producers.
     pub source: Queue,
-    /// What failed messages are handed off to.
+    /// The queue of failed messages.
     pub intermediate: Queue,
     /// Verdicts.
     pub annotation: Queue,
-    /// What is given up.
+    /// The queue of messages that were given up.
     pub final_dlq: Queue,
     endpoint_url: String,
 }
 
-/// How the three functions are set up.
+/// The setup of the three functions.
 #[derive(Clone)]
 pub struct Setup {
     /// The message-processor's program.
@@ -169,7 +169,7 @@ impl Topology {
         }
     }
 
-    /// What is in the final DLQ now; it stays in flight there.
+    /// The messages of the final DLQ; they stay in flight there.
     ///
     /// # Panics
     /// If the emulator does not answer.

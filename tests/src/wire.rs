@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// What SQS says of a send that fails; must appear nowhere.
+/// The error text of a failed send, which must not appear anywhere.
 pub const INJECTED_CANARY: &str = "Ty3injectedQ6gUk8Vb";
 
 /// A running tap; dropping it ends it.

@@ -58,7 +58,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// In megabytes.
+/// The number of bytes in megabytes.
 fn bytes_a_second(bytes: f64) -> String {
     format!("{:.0} MB/s", bytes / 1e6)
 }

@@ -28,7 +28,7 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Starts a program that computes. What it prints is kept in a file of this name under `target/beside/`.
+    /// Starts a CPU-bound program. Its output is kept in a file of this name under `target/beside/`.
     ///
     /// # Errors
     /// It does not start.
@@ -56,7 +56,7 @@ impl Beside {
         Ok(Self { child, log, shown, started: now() })
     }
 
-    /// Waits for the end and prints what it said. With the time from its start to now, which is at least what it took.
+    /// Waits for the end and prints its output. Returns the time from its start to now, an upper bound of its duration.
     ///
     /// # Errors
     /// It failed.

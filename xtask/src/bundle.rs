@@ -122,7 +122,7 @@ impl Architecture {
     /// Checks that Rust can build for it here: cargo-lambda would fetch a missing target without asking.
     ///
     /// # Errors
-    /// What to install.
+    /// A tool is missing: the error says what to install.
     pub(crate) fn installed(self) -> Result<(), Failure> {
         let target = self.target();
         let rustc = variable("RUSTC").unwrap_or_else(|| "rustc".into());

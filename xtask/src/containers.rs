@@ -19,7 +19,7 @@ pub(crate) fn check_manifests(venv: &Path) -> Result<(), Failure> {
 /// Checks that the image can be made and unpacked on this machine.
 ///
 /// # Errors
-/// What to install.
+/// A tool is missing: the error says what to install.
 pub(crate) fn tools() -> Result<(), Failure> {
     let remedy =
         "on Debian or Ubuntu, install umoci and ca-certificates: the image is made of their packages' files";

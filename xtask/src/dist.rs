@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: what others install, in `target/dist/`.
+//! `cargo xtask dist`: the artefacts of a release, in `target/dist/`.
 
 mod archive;
 mod bill_of_materials;
@@ -44,10 +44,10 @@ pub(crate) enum Artefact {
     Template,
 }
 
-/// Builds and packs these, or everything, and prints what there is.
+/// Builds and packs these artefacts, or all if the list is empty, and prints the files.
 ///
 /// # Errors
-/// What is missing, or the error of the tool that builds or packs.
+/// A tool is missing, or a tool that builds or packs fails.
 pub(crate) fn dist(artefacts: &[Artefact]) -> Result<(), Failure> {
     let folder = target_dir().join("dist");
     if artefacts.is_empty() {

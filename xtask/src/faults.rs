@@ -49,7 +49,7 @@ fn seed_of_commit() -> Option<u64> {
     u64::from_str_radix(str::from_utf8(&output.stdout).ok()?.get(..12)?, 16).ok()
 }
 
-/// Plants every bug in a copy of the sources, and demands that the simulator catches each.
+/// Plants every bug in a copy of the sources, and checks that the simulator catches each.
 ///
 /// # Errors
 /// A bug that is not caught, or that cannot be planted since its place has changed; or the simulator finds fault without one.

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 /// Checks that the engine can be built here: it is C++.
 ///
 /// # Errors
-/// What to install.
+/// A tool is missing: the error says what to install.
 pub(crate) fn compiler() -> Result<(), Failure> {
     let compiler = variable("CXX").unwrap_or_else(|| "c++".into());
     let found = output(Command::new(compiler).arg("--version"));

@@ -52,7 +52,7 @@ pub(crate) enum Part {
     Search,
 }
 
-/// Everything, or one part, in the order in which it says most for least time; stops at the first failure.
+/// Runs all tests, or one part: those that find most in the least time come first. Stops at the first failure.
 pub(crate) fn test(part: Option<Part>) -> Result<(), Failure> {
     reported(|report| steps(report, part))?;
     println!("\n{} passed", if part.is_none() { "all tests" } else { "this part of the tests" });

@@ -1,4 +1,4 @@
-//! How long `redeliver audit` takes for 10,000 messages, beside a straightforward boto3 loop on the same endpoint.
+//! The time of `redeliver audit` for 10,000 messages, beside a straightforward boto3 loop on the same endpoint.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 use std::process::{Command, Output};

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 #[derive(Parser)]
 #[command(name = "cargo xtask deploy-local", bin_name = "cargo xtask deploy-local")]
 struct Arguments {
-    /// What is called for every message: a URL that POSTs go to, http:// for one on this machine.
+    /// The target of every message: a URL for POST requests, http:// for one on this machine.
     #[arg(long, value_name = "URL")]
     target: String,
     /// A further context value of the stack, e.g. policy=examples/policy.json; docs/deploy/configure.md lists them.

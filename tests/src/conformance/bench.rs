@@ -1,4 +1,4 @@
-//! What the rules work with: queues that are deleted in the end, and requests that must succeed.
+//! The tools of the rules: queues that are deleted in the end, and requests that must succeed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,12 +18,12 @@ use redeliver_core::ports::{
 
 use crate::settings::PATIENCE;
 
-/// How much earlier than asked for something may happen: clocks of servers differ.
+/// The most that something may happen before its time: clocks of servers differ.
 pub(super) const EARLY: Duration = Duration::from_millis(500);
-/// How much later: a loaded machine, or AWS at a distance.
+/// The most that it may be late: a loaded machine, or AWS at a distance.
 pub(super) const LATE: Duration = Duration::from_secs(6);
 
-/// What was seen instead of what the rule says.
+/// The observation that breaks a rule.
 #[derive(Debug)]
 pub struct Broken(String);
 

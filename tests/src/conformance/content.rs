@@ -1,4 +1,4 @@
-//! What a message holds comes out as it went in.
+//! Rules about content: a message is received exactly as it was sent.
 
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, Attributes, Content};

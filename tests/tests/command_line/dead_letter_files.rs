@@ -11,7 +11,7 @@ const FIVE: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0000000
 {"metadata":{"message_id":"order-5"},"data":{"order":"A-1005"}}
 "#;
 
-/// What `local` gives up of five messages: all, two of them for being invalid.
+/// The dead letters of `local` for five messages: all of them, two as invalid.
 fn dead_letters() -> Scratch {
     let (input, dead) = (Scratch::new("orders.jsonl", FIVE.as_bytes()), Scratch::absent("dead.jsonl"));
     let local = ["local", input.name(), "--fail-permanently", "1", "--final-dlq", dead.name()];

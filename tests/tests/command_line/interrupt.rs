@@ -42,7 +42,7 @@ struct Run {
     failed_calls: u32,
     /// Calls that succeed, before the others.
     handled: u32,
-    /// Whether the call that is interrupted succeeds.
+    /// True if the interrupted call succeeds.
     last_is_handled: bool,
 }
 

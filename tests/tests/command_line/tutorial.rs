@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 
-/// What cannot be done again here: it compiles for minutes, and `cargo xtask test` has built the same program.
+/// The command to skip here: it compiles for minutes, and `cargo xtask test` has built the same program.
 const INSTALL: &str = "\n```sh\ncargo install --locked --path crates/cli\n```\n";
 
 #[test]

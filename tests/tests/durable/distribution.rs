@@ -1,4 +1,4 @@
-//! How delays of whole seconds are spread: what is documented, and what a sample shows.
+//! Distributions of delays in whole seconds: the documented one, and that of a sample.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ impl Distribution {
         Self { first: whole(first), at_most: (whole(first)..=whole(last)).map(at_most).collect() }
     }
 
-    /// What a sample shows.
+    /// The distribution of a sample.
     pub(crate) fn of(sample: &[u32]) -> Self {
         let (first, last) = (sample.iter().min().unwrap(), sample.iter().max().unwrap());
         let mut counts = vec![0; (last - first + 1) as usize];

@@ -19,7 +19,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// What a strategy of theirs is set to.
+    /// The settings of a strategy of AWS's SDK.
     pub(crate) fn of(strategy: &RetryStrategyConfig) -> Self {
         let seconds = |delay: Duration| u32::try_from(delay.as_secs()).unwrap();
         Self {

@@ -100,7 +100,7 @@ impl Error for Down {
     }
 }
 
-/// What the service calls the function with.
+/// The event with which the service invokes the function.
 fn invocation(steps: &BTreeMap<String, Value>) -> Value {
     let execution = json!({
         "Id": "execution", "Type": "EXECUTION", "Status": "STARTED",

@@ -122,7 +122,7 @@ fn is_cyclonedx(bill: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(bill).unwrap()).unwrap()
 }
 
-/// Who passes the construct on passes on what is inside.
+/// To distribute the construct is to distribute its contents, too.
 #[test]
 fn the_constructs_packages_say_what_is_inside_and_have_its_licence_texts() {
     let folder = folder("construct-licences");

@@ -112,7 +112,7 @@ struct FinalRecord {
     message: Message,
 }
 
-/// What is in the final DLQ, by body.
+/// The messages of the final DLQ, by body.
 async fn final_records(topology: &Topology) -> Vec<FinalRecord> {
     let mut records: Vec<_> = topology.final_records().await.into_iter().map(FinalRecord::new).collect();
     records.sort_by(|a, b| a.text.cmp(&b.text));

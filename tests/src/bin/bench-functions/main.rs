@@ -1,5 +1,5 @@
-//! What a function costs: start, CPU, memory, requests and bytes, beside the least that such a function can cost and beside
-//! Python. See docs/performance.md.
+//! The cost of a function: start, CPU, memory, requests and bytes, beside the least that such a function can cost and
+//! beside Python. See docs/performance.md.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 mod subject;
@@ -18,7 +18,7 @@ const STARTS: usize = 15;
 /// Rounds in which each program works on its batches, in turn: a busy moment of the machine is everybody's.
 const ROUNDS: usize = 7;
 
-/// What a call of a user's handler waits for a service.
+/// The time that a call of a user's handler waits for a service.
 const WAIT_SECONDS: f64 = 0.3;
 
 #[tokio::main(flavor = "current_thread")]
@@ -39,7 +39,7 @@ async fn main() {
     table::print_own_functions(&own, &waiting);
 }
 
-/// What each costs: so many starts, then so many rounds.
+/// The cost of each subject: this many starts, then this many rounds.
 async fn measured(subjects: &[Subject], stub: &SqsStub, [starts, rounds]: [usize; 2]) -> Vec<Costs> {
     let mut running: Vec<_> = subjects.iter().map(Running::new).collect();
     for _ in 0..starts {

@@ -16,7 +16,7 @@ use redeliver_tests::settings::{bundle, root};
 use redeliver_tests::sqs_stub::SqsStub;
 use serde_json::Value;
 
-/// Of an invocation; nothing here comes near.
+/// The timeout of an invocation; nothing here comes near it.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A program and what it works on.
@@ -41,7 +41,7 @@ pub(crate) struct Running<'a> {
     requests: u64,
 }
 
-/// What a program costs. Times are in milliseconds.
+/// The cost of a program. Times are in milliseconds.
 pub(crate) struct Costs {
     pub(crate) name: &'static str,
     /// From its start to its first answer.
@@ -184,7 +184,7 @@ impl<'a> Running<'a> {
         self.requests += stub.take_requests().values().sum::<u64>();
     }
 
-    /// What all that has cost.
+    /// The cost so far.
     pub(crate) async fn costs(self) -> Costs {
         let id = self.function.process_id().await.expect("it is still running");
         let status = of_process(id, "status");
@@ -239,7 +239,7 @@ impl Subject {
     }
 }
 
-/// As `gzip -9` does it.
+/// The size after `gzip -9`, in bytes.
 fn compressed(bytes: &[u8]) -> u64 {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).expect("memory takes it");

@@ -14,12 +14,12 @@ use tokio::process::Command;
 
 pub(crate) struct Account {
     pub(crate) sqs: aws_sdk_sqs::Client,
-    /// What other programs need to get there.
+    /// The environment variables that other programs need to reach it.
     pub(crate) variables: Vec<(&'static str, String)>,
     pub(crate) is_emulated: bool,
 }
 
-/// Who and where.
+/// The account, the caller and the region.
 #[derive(Deserialize)]
 pub(crate) struct Identity {
     pub(crate) account: String,

@@ -1,4 +1,4 @@
-//! What a run costs at list price. Free tiers are not counted.
+//! The cost of a run at list price. Free tiers are not counted.
 
 use serde_json::Value;
 

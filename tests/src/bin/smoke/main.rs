@@ -69,7 +69,7 @@ async fn smoke(arguments: &Arguments) -> Result<bool, String> {
     with(arguments, &cdk, &account).await
 }
 
-/// Whether all went well. Nothing is created before the user has agreed.
+/// Returns true if all checks passed. Creates nothing before the user has agreed.
 async fn with(arguments: &Arguments, cdk: &Cdk, account: &Account) -> Result<bool, String> {
     let prefix = &arguments.prefix;
     let identity = account.identity().await?;

@@ -1,4 +1,4 @@
-//! What was seen, as Markdown and as JSON.
+//! The report of a run, as Markdown and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -70,7 +70,7 @@ impl Report {
         self.add(name, Outcome::Failed, details);
     }
 
-    /// Whether this is left out here, which the report then says. Nothing can be left out that is not in the list.
+    /// True if this is left out here, which the report then says. Nothing can be left out that is not in the list.
     pub(crate) fn leaves_out(&mut self, name: &'static str) -> bool {
         let known = NOT_ON_AN_EMULATOR.iter().find(|(known, _)| *known == name);
         let Some((_, reason)) = known.filter(|_| self.is_emulated) else { return false };

@@ -1,4 +1,4 @@
-//! What is tried: each way of a message, and what only AWS does.
+//! The scenarios: each way of a message, and features that only AWS has.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -94,7 +94,7 @@ fn reason(line: &str) -> Reason {
     (text(&attributes["ErrorType"]), attempts, text(&cause["type"]), text(&cause["message"]))
 }
 
-/// What is permanent ends at its first call, and each reason is a cause of its own.
+/// A permanent failure ends at its first call, and each reason is a cause of its own.
 fn expected(declined: String, insufficient: String, type_error: String) -> [Reason; 3] {
     let exceeded = |cause: &str, message| ("RETRY_ATTEMPT_EXCEEDED".to_owned(), 2, cause.to_owned(), message);
     [

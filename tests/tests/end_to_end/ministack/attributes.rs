@@ -1,4 +1,4 @@
-//! What producers attach to a message stays with it, through every re-send and into the final DLQ.
+//! Attributes of producers stay with their message, through every re-send and into the final DLQ.
 
 use std::collections::HashMap;
 

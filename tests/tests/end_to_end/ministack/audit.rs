@@ -22,7 +22,7 @@ fn text(value: &str) -> MessageAttributeValue {
     MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
 }
 
-/// What the annotator writes beside a message.
+/// The attributes that the annotator adds to a message.
 fn ours(error_type: &str, fingerprint: &str) -> HashMap<String, MessageAttributeValue> {
     let dead_letter = json!({
         "stage": "failed-message-processor",

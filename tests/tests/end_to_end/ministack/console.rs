@@ -319,7 +319,7 @@ async fn ten_thousand_dead_letters_take_at_most_40_mebibytes() {
     assert!((1..40 * 1024).contains(&most), "{most} KiB");
 }
 
-/// What the page of dead letters says is wrong.
+/// The problem that the page of dead letters reports.
 async fn alert(console: &Console) -> String {
     let visitor = Visitor::enter(console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());

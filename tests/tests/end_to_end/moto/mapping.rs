@@ -29,7 +29,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Whether a batch came. "Using Lambda with Amazon SQS" lists the three rights.
+    /// True if a batch came. "Using Lambda with Amazon SQS" lists the three rights.
     pub(super) async fn poll(&self, account: &Account) -> bool {
         let attributes = self.lambda.get_queue_attributes().queue_url(&self.queue_url);
         if unless_denied(attributes.send().await).is_none() {

@@ -37,7 +37,7 @@ pub(super) fn kind(template: &Template, right: &Right) -> String {
     format!("{} {strategy} {} {resource}", function["Handler"], right.action)
 }
 
-/// Whether only Lambda itself does this with a role.
+/// True if only Lambda itself does this with a role.
 pub(super) fn is_of_lambda(action: &str) -> bool {
     OF_LAMBDA.iter().any(|service| action.starts_with(service))
 }

@@ -218,7 +218,7 @@ impl Stack {
         super::messages::failed_invocations_are_recorded(self).await || came
     }
 
-    /// Whether this right was missed.
+    /// True if this right was missed.
     pub(super) fn is_denied(&self, right: &Right) -> bool {
         self.account.decisions().iter().any(|decision| {
             let role = decision.user.split('@').next();

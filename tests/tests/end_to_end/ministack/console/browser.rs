@@ -1,4 +1,4 @@
-//! What a person does at the console, in a real browser. What came of it is counted in the queues.
+//! A person's actions at the console, in a real browser. Their effects are counted in the queues.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Console, EMULATOR, HOSTILE, LARGE, dead_letter, fill, folder, topology};
 
-/// How often each message is in the source queue, by its number; they stay in flight there.
+/// The copies of each message in the source queue, by its number; they stay in flight there.
 async fn sent_back(topology: &Topology) -> BTreeMap<u64, (u32, String)> {
     let mut found = BTreeMap::<u64, (u32, String)>::new();
     loop {
@@ -34,7 +34,7 @@ async fn sent_back(topology: &Topology) -> BTreeMap<u64, (u32, String)> {
 }
 
 impl Console {
-    /// What a person does in a browser, and what the browser has seen.
+    /// Runs a person's task in a browser, and returns the browser's findings.
     async fn done(&self, task: &str, mut given: Value) -> Value {
         given["pictures"] = json!(target_dir().join("console"));
         let mut command = Command::new("node");
@@ -54,7 +54,7 @@ impl Console {
     }
 }
 
-/// What a deployment has beside its queues.
+/// Creates the functions and mappings of a deployment beside its queues.
 async fn deploy(name: &str) {
     let mut command = Command::new(venv_file("bin/python"));
     command.arg(root().join("tests/console/deployment.py")).args([&EMULATOR.endpoint_url(), REGION, name]);
