@@ -36,7 +36,7 @@ pub fn incompleteness(coverage: &Coverage) -> String {
     let unreadable_too = match unreadable {
         0 => String::new(),
         _ => format!(
-            ", and {} more could not be parsed: redeliver leaves them in the queue; look at them in the console",
+            ", and {} more could not be understood: redeliver leaves them in the queue; look at them in the console",
             grouped(*unreadable)
         ),
     };
@@ -114,7 +114,7 @@ pub fn still_hidden(count: u64) -> Option<String> {
 pub const ELSEWHERE: &str =
     "in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time";
 
-/// Warns about messages that were picked because jq reads a missing member as null.
+/// Warns about messages that were selected only because jq treats a missing member as null.
 pub fn picked_without_members(pick: &Pick) -> Option<String> {
     let MissingMembers { messages, members, instead } = pick.filter.as_ref()?.missing_members()?;
     Some(format!(
@@ -201,7 +201,7 @@ mod tests {
         };
         assert_eq!(
             incompleteness(&coverage),
-            "10 of about 100 messages were seen, and 90 more could not be parsed: redeliver leaves them in the queue; look at them in \
+            "10 of about 100 messages were seen, and 90 more could not be understood: redeliver leaves them in the queue; look at them in \
              the console"
         );
         assert_eq!(

@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(seen.rest(), [""; 0]);
         let told = (6..=25).filter(|line| seen.see(*line, &message(1, "c")).is_some()).count();
         assert_eq!(told, 8);
-        assert_eq!(seen.rest(), ["12 more lines have a message_id that a line before them has"]);
+        assert_eq!(seen.rest(), ["12 more lines repeat a message_id of an earlier line"]);
     }
 
     #[test]

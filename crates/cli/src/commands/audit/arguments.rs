@@ -33,7 +33,7 @@ const CLOSING: Closing = Closing {
     notes: &[
         "A filter is jq, on one object per message: {message_id, sent_at, error_type, error_details, attempts, fingerprint, \
          attributes, body}. Attributes are plain values. A body that is not JSON is text: write `.body.data?.amount? > 100` \
-         if there are both. A message on which the filter fails is left alone and counted.",
+         if there are both. A message on which the filter fails is skipped and counted.",
         "JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, \
          by_error_type: {CODE: n}, by_tenant, by_function: {NAME: n}, groups: [{fingerprint, headline, error_type, count, \
          first, last, error_details, example}], comparison (with --group), attempts, age: {oldest, first_expires_at, \
